@@ -10,8 +10,8 @@
 //! lock. For a daemon that has become somebody who may not write there, a [janitor](Janitor)
 //! removes the files.
 
-use std::fs::{self, DirBuilder, File};
-use std::io;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -33,6 +33,8 @@ const TRIES: usize = 4;
 const PAUSE: Duration = Duration::from_millis(10);
 /// How often a lock file is opened that others delete at the same time.
 const OPENS: usize = 8;
+/// The longest record in bytes.
+const MAX_RECORD: u64 = 1 << 16;
 
 /// The kinds of daemons that take packets from an interface and send them there again.
 const REDIRECTORS: [&str; 2] = ["gateway", "tunnel"];
@@ -214,9 +216,9 @@ impl<R: Serialize + DeserializeOwned> Registry<R> {
         for attempt in 1..=OPENS {
             let mut options = File::options();
             let options = options.read(true).write(true).create(true).truncate(false);
-            let file = options.mode(0o600).open(&path).map_err(failed(&path))?;
+            let file = open_plain(options.mode(0o600), &path).map_err(failed(&path))?;
             let locked = try_lock(&file).map_err(failed(&path))?;
-            let record = read_record(&path);
+            let record = read_record(&file);
             if !locked && attempt < TRIES {
                 // It may be no more than somebody's list().
                 std::thread::sleep(PAUSE);
@@ -280,10 +282,10 @@ impl<R: Serialize + DeserializeOwned> Registry<R> {
             if !name.starts_with(&prefix) || !name.ends_with(".lock") {
                 continue;
             }
-            let Ok(file) = File::open(&path) else {
+            let Ok(file) = open_plain(File::options().read(true), &path) else {
                 continue;
             };
-            let record = read_record(&path);
+            let record = read_record(&file);
             let locked = try_lock(&file);
             // Somebody else may have taken the name between open and lock.
             if !is_named(&file, &path) {
@@ -458,8 +460,26 @@ fn remove(lock: &Path) {
     let _ = fs::remove_file(lock);
 }
 
-fn read_record<R: DeserializeOwned>(path: &Path) -> Option<R> {
-    from_json(&fs::read_to_string(path).ok()?).ok()
+/// Opens a file of the directory, which may be another user's: it leads to no other file, and nobody
+/// waits for whoever would write into it.
+fn open_plain(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = options.custom_flags(flags).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is no ordinary file",
+        )),
+    }
+}
+
+fn read_record<R: DeserializeOwned>(file: &File) -> Option<R> {
+    let mut text = String::new();
+    Read::take(file, MAX_RECORD)
+        .read_to_string(&mut text)
+        .ok()?;
+    from_json(&text).ok()
 }
 
 /// Takes the lock of a file if it is free (flock(2)). The kernel frees it with the process.

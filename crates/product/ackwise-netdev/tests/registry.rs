@@ -138,6 +138,37 @@ fn m5_a_link_to_another_directory_is_not_followed() {
     assert_eq!(fs::read_dir(target.path()).unwrap().count(), 0);
 }
 
+/// The units' directory belongs to the daemons' user, and root works in it as well.
+#[test]
+fn what_is_no_ordinary_file_is_neither_written_nor_waited_for() {
+    let _alone = alone();
+    let dir = TempDir::new().unwrap();
+    let registry = registry(dir.path());
+    let key = Key::here("aw0").unwrap();
+    drop(registry.take(&key).unwrap());
+    let lock = registry.socket_path(&key).with_extension("lock");
+    let victim = dir.path().join("victim");
+    fs::write(&victim, "precious").unwrap();
+    std::os::unix::fs::symlink(&victim, &lock).unwrap();
+    let taken = registry.take(&key).map(|mut entry| entry.publish(&1));
+    assert!(matches!(taken, Err(TakeError::Registry(_))), "{taken:?}");
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    assert!(registry.list().unwrap().is_empty());
+    fs::remove_file(&lock).unwrap();
+    nix::unistd::mkfifo(&lock, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    // Whoever opens it to read waits for somebody who writes.
+    let lists =
+        std::thread::spawn(move || (registry.list().unwrap(), registry.take(&key).is_err()));
+    for _ in 0..200 {
+        if lists.is_finished() {
+            assert_eq!(lists.join().unwrap(), (vec![], true));
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("it waits");
+}
+
 #[test]
 fn l7_another_user_cannot_keep_the_lock() {
     let _alone = alone();
