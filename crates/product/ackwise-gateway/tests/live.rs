@@ -435,6 +435,28 @@ fn an_mtu_that_grows_is_noticed() {
     account(&stats);
 }
 
+/// Its name may be another one's by then, whose MTU says nothing.
+#[test]
+fn the_mtu_is_that_of_the_interface_after_it_got_another_name() {
+    let _alone = alone();
+    let network = AccessNetwork::new();
+    let gateway = network.gateway("40 Mbit/s", "\"100 packets\"");
+    network.router.run(|| {
+        ip("link set wan0 name ppp0");
+        ip("link add wan0 mtu 600 type veth peer name other0");
+    });
+    common::looked(&gateway);
+    let (sender, receiver) = datagrams(&network, Duration::from_secs(2));
+    let sent = pattern(1472);
+    sender.send_to(&sent, "10.9.2.2:6000").unwrap();
+    let mut buffer = [0; 5000];
+    let (got, _) = receiver.recv_from(&mut buffer).unwrap();
+    assert_eq!(buffer[..got], sent);
+    let stats = gateway.stop().unwrap();
+    assert_eq!(stats.dropped.refused, 0, "{stats:#?}");
+    account(&stats);
+}
+
 #[test]
 fn on_clsact_as_well() {
     let _alone = alone();

@@ -195,7 +195,8 @@ impl TunDevice {
     /// Returns the MTU, in bytes, of an interface of the device's network namespace.
     #[must_use]
     pub fn mtu_of(&self, interface: &Interface) -> Option<u32> {
-        ifreq::mtu(&self.socket, &interface.name).ok()
+        // Somebody may have given it another name, and that one to another interface.
+        ifreq::mtu(&self.socket, &ifreq::name_at(interface.index)?).ok()
     }
 
     /// Returns how many packets the device dropped because nobody read them in time.
