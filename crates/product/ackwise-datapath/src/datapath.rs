@@ -178,10 +178,11 @@ impl Prepared {
     /// # Errors
     /// An option is out of range, there is no such interface or somebody is attached to it, a
     /// right is missing, or the kernel refused something.
-    pub fn new(options: Options) -> Result<Self, Error> {
+    pub fn new(mut options: Options) -> Result<Self, Error> {
         options.check()?;
         check_capabilities()?;
         let interface = Interface::find(&options.ifname)?;
+        options.ifname.clone_from(&interface.name);
         let right = Right::take(&interface.name, interface.index)?;
         right.sweep(&interface.name, interface.index);
         let hooks = install(&options, &interface)?;

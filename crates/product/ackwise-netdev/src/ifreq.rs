@@ -22,8 +22,14 @@ pub fn named(name: &str) -> libc::ifreq {
 
 /// Returns the name that the kernel wrote into an `ifreq`.
 pub fn name_of(request: &libc::ifreq) -> String {
-    let bytes = request.ifr_name.iter().take_while(|c| **c != 0);
-    bytes.map(|c| char::from(c.to_ne_bytes()[0])).collect()
+    text_of(&request.ifr_name)
+}
+
+/// Returns a name up to its end. The kernel takes any bytes; those that are no UTF-8 are replaced.
+fn text_of(name: &[libc::c_char]) -> String {
+    let bytes = name.iter().take_while(|c| **c != 0);
+    let bytes: Vec<u8> = bytes.map(|c| c.to_ne_bytes()[0]).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Calls an ioctl that reads an `ifreq`, and may fill it in.
@@ -168,6 +174,14 @@ pub fn name_at(index: u32) -> Option<String> {
     if unsafe { libc::if_indextoname(index, name.as_mut_ptr()) }.is_null() {
         return None;
     }
-    let bytes = name.iter().take_while(|c| **c != 0);
-    Some(bytes.map(|c| char::from(c.to_ne_bytes()[0])).collect())
+    Some(text_of(&name))
+}
+
+/// Returns the name by which `/proc`, `/sys` and others know the interface with this index, which was
+/// found by `name`: that may be an alternative one (`ip link property`).
+#[must_use]
+pub fn own_name(index: u32, name: &str) -> String {
+    // One that is no UTF-8 finds nothing.
+    let own = name_at(index).filter(|own| index_of(own) == Some(index));
+    own.unwrap_or_else(|| name.to_owned())
 }

@@ -34,13 +34,15 @@ pub enum Direction {
 }
 
 impl Interface {
-    /// Looks an interface up by its name.
+    /// Looks an interface up by its name, or by an alternative one.
     ///
     /// # Errors
     /// There is no such interface, or ackwise does not know its link type.
     pub fn find(name: &str) -> Result<Self, Error> {
         let missing = || Error::NoInterface(name.to_owned());
         let index = index_of(name).ok_or_else(missing)?;
+        let own_name = ifreq::own_name(index, name);
+        let name = own_name.as_str();
         let socket =
             packet_socket::open(Layer::Link).map_err(Error::system("open a packet socket"))?;
         let link_type = ifreq::link_type(&socket, name);

@@ -110,6 +110,50 @@ fn a_host_that_receives_saves_acks_and_gets_every_byte() {
     });
 }
 
+/// An alternative name is the interface's, too: what /proc says of it is found all the same.
+#[test]
+fn an_alternative_name_is_of_the_same_interface() {
+    root();
+    let net = Net::new();
+    forward(&net);
+    let Net {
+        receiver, iface, ..
+    } = &net;
+    must(&format!(
+        "ip -n {receiver} link property add dev {iface} altname uplink"
+    ));
+    let attached = Attached::start(net.in_receiver(ACKWISE.path()), "up", &["up", "uplink"]);
+    assert_eq!(attached.started["facts"]["forwards"]["v4"], true);
+    assert_eq!(attached.started["plan"]["role"], "router");
+    let Ended { out, err, .. } = net.run(&["status", "uplink"]);
+    assert!(out.starts_with(&format!("{iface}: ")), "{out}{err}");
+    assert!(down(&net).contains("ended"));
+    ends_well(attached);
+}
+
+/// The kernel takes any letters in a name.
+#[test]
+fn a_name_beyond_ascii_is_attached_to_and_ended() {
+    root();
+    let net = Net::new();
+    let Net {
+        receiver, iface, ..
+    } = &net;
+    // Two bytes each. The name of the device of sqm-scripts is cut within the last one.
+    let name = "\u{e4}\u{f6}\u{fc}\u{df}\u{e9}\u{f1}";
+    must(&format!("ip -n {receiver} link set {iface} down"));
+    must(&format!("ip -n {receiver} link set {iface} name {name}"));
+    must(&format!("ip -n {receiver} link set {name} up"));
+    let ackwise = || net.in_receiver(ACKWISE.path());
+    let attached = Attached::start(ackwise(), "up", &["up", name]);
+    let Ended { out, err, .. } = net.run(&["status", name]);
+    assert!(out.starts_with(&format!("{name}: ")), "{out}{err}");
+    let Ended { code, out, err } = net.run(&["down", name]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.starts_with(&format!("{name}: ended")), "{out}");
+    ends_well(attached);
+}
+
 #[test]
 fn it_attaches_and_ends_as_often_as_it_is_told_to() {
     root();

@@ -136,23 +136,25 @@ impl Facts {
     pub fn gather(name: &str) -> Result<Self, Netdev> {
         let missing = || Netdev::NoInterface(name.to_owned());
         let index = ifreq::index_of(name).ok_or_else(missing)?;
+        // What /proc and /sys say is found by no other name.
+        let own_name = ifreq::own_name(index, name);
         let mut netlink = Netlink::open().map_err(Netdev::system("opening a netlink socket"))?;
         let link = netlink.link(index);
         let link = link.map_err(Netdev::system("reading the link"))?;
         let routes = netlink.default_routes();
         let routes = routes.map_err(Netdev::system("reading the routes"))?;
-        let queue = queue(&mut netlink, name, index);
+        let queue = queue(&mut netlink, &own_name, index);
         let queue = queue.map_err(Netdev::system("reading the queue disciplines"))?;
         let release = release();
         Ok(Self {
             interface: name.to_owned(),
             index,
             link,
-            device: surroundings::device(name, index),
+            device: surroundings::device(&own_name, index),
             default_route: default_route(&routes, index),
             forwards: Forwards {
-                v4: surroundings::forwards(name, "ipv4"),
-                v6: surroundings::forwards(name, "ipv6"),
+                v4: surroundings::forwards(&own_name, "ipv4"),
+                v6: surroundings::forwards(&own_name, "ipv6"),
             },
             queue,
             at_work: at_work(name),
@@ -268,9 +270,9 @@ fn owner(all: &[Qdisc], filters: usize) -> Owner {
 
 /// The device by which sqm-scripts shape what arrives on an interface.
 fn sqm_device(name: &str) -> String {
-    let mut device = format!("ifb4{name}");
-    device.truncate(15);
-    device
+    let device = format!("ifb4{name}");
+    let end = (0..=15).rev().find(|at| device.is_char_boundary(*at));
+    device[..end.unwrap_or(0)].to_owned()
 }
 
 fn at_work(name: &str) -> Option<Vec<AtWork>> {
@@ -393,6 +395,7 @@ mod tests {
         assert_eq!(version("unknown"), (0, 0));
         assert_eq!(sqm_device("eth0"), "ifb4eth0");
         assert_eq!(sqm_device("a-long-name-xyz").len(), 15);
+        assert_eq!(sqm_device("abcdefghij\u{e4}"), "ifb4abcdefghij");
     }
 
     #[test]
