@@ -33,7 +33,11 @@ fn is_bad_name(error: &ackwise_netdev::Error) -> bool {
 
     matches!(
         error,
-        Error::NoInterface(_) | Error::LinkType { .. } | Error::NoUser(_) | Error::NotRoot { .. }
+        Error::NoInterface(_)
+            | Error::LinkType { .. }
+            | Error::Ifb(_)
+            | Error::NoUser(_)
+            | Error::NotRoot { .. }
     )
 }
 

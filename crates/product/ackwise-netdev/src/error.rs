@@ -28,6 +28,12 @@ pub enum Error {
         /// `ARPHRD_*` of the kernel.
         arphrd: u16,
     },
+    /// What is sent by the interface does not leave.
+    #[error(
+        "{0} is an ifb device, which drops what ackwise sends by it: take the interface whose packets \
+         are redirected to it"
+    )]
+    Ifb(String),
     /// The kernel has no tcx, and nothing else was asked for.
     #[error(
         "this kernel has no tcx (Linux 6.6 and newer): attach with clsact, or leave the choice to \

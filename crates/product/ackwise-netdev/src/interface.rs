@@ -4,6 +4,7 @@ use ackwise_policy::LinkKind;
 
 use crate::Error;
 use crate::ifreq::{self, index_of};
+use crate::netlink::Netlink;
 use crate::packet_socket::{self, Layer};
 
 const ARPHRD_ETHER: u16 = 1;
@@ -37,7 +38,7 @@ impl Interface {
     /// Looks an interface up by its name, or by an alternative one.
     ///
     /// # Errors
-    /// There is no such interface, or ackwise does not know its link type.
+    /// There is no such interface, ackwise does not know its link type, or nothing can be sent by it.
     pub fn find(name: &str) -> Result<Self, Error> {
         let missing = || Error::NoInterface(name.to_owned());
         let index = index_of(name).ok_or_else(missing)?;
@@ -56,6 +57,12 @@ impl Interface {
                 });
             }
         };
+        // It takes only what the kernel has redirected to it.
+        let link = Netlink::open().and_then(|mut netlink| netlink.link(index));
+        let link = link.map_err(Error::system("reading the link"))?;
+        if link.is_ifb() {
+            return Err(Error::Ifb(name.to_owned()));
+        }
         let mtu = ifreq::mtu(&socket, name).map_err(Error::system("reading the MTU"))?;
         Ok(Self {
             name: name.to_owned(),

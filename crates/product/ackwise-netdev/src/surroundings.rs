@@ -34,6 +34,14 @@ pub struct Link {
     pub port_of: Option<String>,
 }
 
+impl Link {
+    /// Says whether it takes only what the kernel has redirected to it, and drops what a process sends.
+    #[must_use]
+    pub fn is_ifb(&self) -> bool {
+        self.kind.as_deref() == Some("ifb")
+    }
+}
+
 /// The interfaces, by their indices, that a default route leads through.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DefaultRoutes {

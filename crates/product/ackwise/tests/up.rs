@@ -131,6 +131,28 @@ fn an_alternative_name_is_of_the_same_interface() {
     ends_well(attached);
 }
 
+/// An ifb takes what the kernel redirects to it, and drops what a process sends: a held ACK, or all that
+/// a gateway shapes, would be lost.
+#[test]
+fn a_device_by_which_nothing_can_be_sent_is_refused() {
+    in_virtual_time(|| {
+        let net = Net::new();
+        must(&format!("ip -n {} link add ifb7 type ifb", net.receiver));
+        for args in [
+            "up ifb7 --duration 1s",
+            "up ifb7 --explain",
+            "up ifb7 --up 5mbit --queue gateway --duration 1s",
+            "attach ifb7 --duration 1s",
+            "gateway up ifb7 --rate 5mbit --duration 1s",
+        ] {
+            let args = format!("--format json {args}");
+            let Ended { code, out, err } = net.run(&args.split(' ').collect::<Vec<_>>());
+            assert_eq!(code, 2, "{args}: {out}{err}");
+            assert!(err.contains("ifb7 is an ifb device"), "{args}: {err}");
+        }
+    });
+}
+
 /// The kernel takes any letters in a name.
 #[test]
 fn a_name_beyond_ascii_is_attached_to_and_ended() {

@@ -86,6 +86,7 @@ impl Refusal {
 /// Decides.
 pub fn decide(facts: &Facts, asked: &Asked) -> Result<Plan, Refusal> {
     not_at_work(facts)?;
+    not_ifb(facts)?;
     let (role, reason) = role(facts, asked);
     let mut plan = Plan {
         role,
@@ -121,6 +122,17 @@ fn not_at_work(facts: &Facts) -> Result<(), Refusal> {
         mend: format!("`{end}` ends that"),
         bad_input: false,
     })
+}
+
+fn not_ifb(facts: &Facts) -> Result<(), Refusal> {
+    if !facts.link.is_ifb() {
+        return Ok(());
+    }
+    let interface = &facts.interface;
+    Err(Refusal::bad_input(
+        format!("{interface} is an ifb device, which drops what ackwise sends by it"),
+        "name the interface whose packets are redirected to it".to_owned(),
+    ))
 }
 
 /// Which box this is, and how that is known.

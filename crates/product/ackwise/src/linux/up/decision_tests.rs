@@ -281,6 +281,16 @@ fn a_rate_brings_a_queue() {
 }
 
 #[test]
+fn an_ifb_is_refused_whatever_is_asked_for() {
+    let mut facts = host();
+    facts.link.kind = Some("ifb".to_owned());
+    for asked in [NOTHING, at(5_000_000)] {
+        let refusal = decide(&facts, &asked).unwrap_err();
+        assert!(refusal.bad_input, "{refusal:?}");
+    }
+}
+
+#[test]
 fn the_overhead_reaches_the_queue() {
     let mut without_cake = router();
     without_cake.kernel.cake = Some(false);
