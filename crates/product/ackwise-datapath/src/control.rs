@@ -166,11 +166,7 @@ pub fn detach(ifname: &str) -> Result<Option<Stats>, Error> {
     match holder(ifname) {
         Ok(holder) => Ok(Some(ask(&holder, Request::Stop)?.stats)),
         Err(error @ Error::NotAttached(_)) => {
-            let Some(index) = ifreq::index_of(ifname) else {
-                let missing = ackwise_netdev::Error::NoInterface(ifname.to_owned());
-                return Err(missing.into());
-            };
-            if Right::take(ifname, index)?.sweep(ifname, index) {
+            if clear_up(ifname)? {
                 Ok(None)
             } else {
                 Err(error)
@@ -178,4 +174,15 @@ pub fn detach(ifname: &str) -> Result<Option<Stats>, Error> {
         }
         Err(error) => Err(error),
     }
+}
+
+/// Removes the filters that a killed holder has left on a clsact qdisc of an interface. Returns whether
+/// there were any.
+///
+/// # Errors
+/// There is no such interface, or somebody is attached there.
+pub fn clear_up(ifname: &str) -> Result<bool, Error> {
+    let missing = || ackwise_netdev::Error::NoInterface(ifname.to_owned());
+    let index = ifreq::index_of(ifname).ok_or_else(missing)?;
+    Ok(Right::take(ifname, index)?.sweep(ifname, index))
 }

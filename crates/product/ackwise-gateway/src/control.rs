@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use ackwise_netdev::control::{AskError, Listener, Request, Server, Service};
 use ackwise_netdev::registry::{Entry, Key, Redirector, Registry, TakeError, netns_inode};
-use ackwise_netdev::{Interface, ifreq};
+use ackwise_netdev::{Interface, ifreq, remove_stale_filters};
 
+use crate::redirect::PROGRAM;
 use crate::{Error, Stats};
 
 const KIND: &str = "gateway";
@@ -66,6 +67,17 @@ pub fn status(interface: &str) -> Result<Stats, Error> {
 /// The interface has no gateway, or it does not answer.
 pub fn down(interface: &str) -> Result<Stats, Error> {
     ask(interface, Request::Stop)
+}
+
+/// Removes the filter that a killed gateway has left on a clsact qdisc of an interface, which passes
+/// everything. Returns whether there was one.
+///
+/// # Errors
+/// There is no such interface, or it has a gateway.
+pub fn clear_up(interface: &str) -> Result<bool, Error> {
+    let interface = Interface::find(interface)?;
+    let _claim = claim(&interface)?;
+    Ok(remove_stale_filters(&interface.name, &[PROGRAM]))
 }
 
 /// Waits until the process of a gateway that was stopped has ended as well, so that another one may

@@ -13,7 +13,8 @@ use aya::{Ebpf, EbpfLoader};
 
 use crate::Error;
 
-const PROGRAM: &str = "ackwise_gateway";
+/// The program, which is also the name of its filter on clsact.
+pub(crate) const PROGRAM: &str = "ackwise_gateway";
 
 /// The packets that the program has counted, by what became of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

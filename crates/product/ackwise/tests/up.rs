@@ -153,6 +153,28 @@ fn a_device_by_which_nothing_can_be_sent_is_refused() {
     });
 }
 
+/// Filters of clsact outlive their process, and let every packet pass. `down` removes them.
+#[test]
+fn filters_of_a_killed_one_go_by_down() {
+    root();
+    for asked in [
+        &[][..],
+        &["--up", "20mbit", "--router", "--queue", "gateway"],
+    ] {
+        let net = Net::new();
+        let attached = up(&net, &[&["--attach-mode", "clsact"], asked].concat());
+        attached.signal(Signal::SIGKILL);
+        let _ = attached.end();
+        assert!(net.programs() > 0, "the test sees no programs");
+        let Ended { code, out, err } = net.run(&["down", &net.iface]);
+        assert_eq!(code, 0, "{err}");
+        assert!(out.starts_with(&net.iface), "{out}");
+        assert_eq!(net.programs(), 0, "something is still attached");
+        let Ended { code, err, .. } = net.run(&["down", &net.iface]);
+        assert_eq!(code, 1, "{err}");
+    }
+}
+
 /// The kernel takes any letters in a name.
 #[test]
 fn a_name_beyond_ascii_is_attached_to_and_ended() {

@@ -54,6 +54,17 @@ pub fn down(args: &DownArgs, format: Format) -> anyhow::Result<()> {
         if index.is_none() {
             return Err(ackwise_netdev::Error::NoInterface(name.clone()).into());
         }
+        if clear_up(name) {
+            return show(
+                &[Done {
+                    interface: name.clone(),
+                    ran: false,
+                    restored: None,
+                    stays: None,
+                }],
+                format,
+            );
+        }
         bail!(
             "no `ackwise up` is at work on {name}, and none has left anything there\n  `ackwise \
              status` lists what else is attached"
@@ -63,6 +74,21 @@ pub fn down(args: &DownArgs, format: Format) -> anyhow::Result<()> {
     for (record, runs) in &all {
         done.push(end(record, *runs)?);
     }
+    show(&done, format)
+}
+
+/// Removes the filters that a killed one has left on clsact, which let every packet pass. Returns
+/// whether there were any.
+fn clear_up(name: &str) -> bool {
+    // Where somebody is at work they are in use.
+    let any = [
+        datapath::clear_up(name).unwrap_or(false),
+        gateway::clear_up(name).unwrap_or(false),
+    ];
+    any.contains(&true)
+}
+
+fn show(done: &[Done], format: Format) -> anyhow::Result<()> {
     if format == Format::Json {
         return out::print_json(&json!({ "down": done }));
     }
@@ -113,6 +139,10 @@ fn end(record: &Record, runs: bool) -> anyhow::Result<Done> {
             ),
             Err(TakeError::Registry(error)) => return Err(error.into()),
         }
+    }
+    // One that was killed may have been told to end all the same, as long as what clears up after it runs.
+    if let Some(name) = ifreq::name_at(record.index) {
+        clear_up(&name);
     }
     let mut done = Done {
         interface: record.interface.clone(),
