@@ -3,7 +3,9 @@
 //! Each has an entry of the [registry](ackwise_netdev::registry), so that it is found from any
 //! network namespace.
 
-use ackwise_netdev::control::{AskError, Listener, Request, Server, Service};
+use std::time::Duration;
+
+use ackwise_netdev::control::{AskError, Listener, Request, Server, Service, TIMEOUT};
 use ackwise_netdev::ifreq;
 use ackwise_netdev::registry::{Entry, Key, Registry, TakeError};
 use serde::{Deserialize, Serialize};
@@ -13,6 +15,9 @@ use crate::{Error, FlowStats, Stats};
 
 const KIND: &str = "datapath";
 const DATAPATHS: Service<Status> = Service::new(KIND);
+/// How long one that is told to stop may take for its answer: what it holds leaves first, and the machine may
+/// be busy.
+const ENDING: Duration = Duration::from_secs(15);
 
 /// Who is attached to an interface, as the registry has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,7 +135,12 @@ pub fn holder(ifname: &str) -> Result<Holder, Error> {
 
 fn ask(holder: &Holder, request: Request) -> Result<Status, Error> {
     let path = registry().socket_path(&holder.key());
-    DATAPATHS.ask(&path, request).map_err(|error| {
+    let patience = match request {
+        Request::Status { .. } => TIMEOUT,
+        Request::Stop => ENDING,
+    };
+    let answer = DATAPATHS.ask_within(patience, &path, request);
+    answer.map_err(|error| {
         let why = match error {
             AskError::NotRunning => "nobody listens on its control socket".to_owned(),
             AskError::Failed(why) => why,

@@ -192,6 +192,9 @@ where
             UnixStream::connect(path).and_then(|stream| exchange(&stream, &line, patience));
         let answer = answer.map_err(|error| match error.kind() {
             io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => AskError::NotRunning,
+            io::ErrorKind::WouldBlock => {
+                AskError::Failed(format!("nothing was said within {patience:?}"))
+            }
             _ => failed(&error),
         })?;
         match from_json(&answer).map_err(|e| failed(&e))? {

@@ -153,6 +153,24 @@ fn a_device_by_which_nothing_can_be_sent_is_refused() {
     });
 }
 
+/// Longer than any other answer may take: the machine is busy, or the process was frozen.
+#[test]
+fn one_that_ends_late_is_waited_for() {
+    root();
+    let net = Net::new();
+    let attached = up(&net, &[]);
+    attached.signal(Signal::SIGSTOP);
+    std::thread::scope(|scope| {
+        let down = scope.spawn(|| net.run(&["down", &net.iface]));
+        std::thread::sleep(Duration::from_secs(6));
+        attached.signal(Signal::SIGCONT);
+        let Ended { code, out, err } = down.join().unwrap();
+        assert_eq!(code, 0, "{err}");
+        assert!(out.contains("ended"), "{out}");
+    });
+    ends_well(attached);
+}
+
 /// Filters of clsact outlive their process, and let every packet pass. `down` removes them.
 #[test]
 fn filters_of_a_killed_one_go_by_down() {
