@@ -4,7 +4,7 @@
 //! only to root and to their own user. What an answer says may be printed to a terminal: it has no
 //! control characters. The socket is a file of the [registry](crate::registry).
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::marker::PhantomData;
 use std::mem::size_of;
 use std::os::fd::AsRawFd;
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -24,9 +24,9 @@ use crate::user::{effective_user, is_system_user};
 /// How long either side waits for the other.
 pub const TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest request in bytes.
-const MAX_REQUEST: u64 = 4096;
+const MAX_REQUEST: usize = 4096;
 /// The longest answer in bytes: some 2000 flows.
-const MAX_ANSWER: u64 = 1 << 20;
+const MAX_ANSWER: usize = 1 << 20;
 /// The pause after a failed connection: an error of accept(2) may last for a while.
 const RETRY: Duration = Duration::from_millis(10);
 
@@ -306,7 +306,7 @@ fn exchange(stream: &UnixStream, line: &str, patience: Duration) -> io::Result<S
     write_line(stream, line)?;
     let answer = read_line(stream, MAX_ANSWER, patience)?;
     if !answer.ends_with('\n') {
-        let why = match answer.len() as u64 {
+        let why = match answer.len() {
             MAX_ANSWER.. => "its answer is longer than 1 MiB: ask for fewer flows",
             _ => "its answer has no end",
         };
@@ -315,12 +315,32 @@ fn exchange(stream: &UnixStream, line: &str, patience: Duration) -> io::Result<S
     Ok(answer)
 }
 
-/// Reads a line of at most `max` bytes. What exceeds is not read, so that the line is cut.
-fn read_line(stream: &UnixStream, max: u64, patience: Duration) -> io::Result<String> {
-    stream.set_read_timeout(Some(patience))?;
-    let mut line = String::new();
-    BufReader::new(Read::take(stream, max)).read_line(&mut line)?;
-    Ok(line)
+/// Reads a line of at most `max` bytes, which has to be there in time, however it is cut. What exceeds is not
+/// read, so that the line is cut.
+fn read_line(mut stream: &UnixStream, max: usize, patience: Duration) -> io::Result<String> {
+    let until = Instant::now() + patience;
+    let mut line = Vec::new();
+    let mut room = [0; 4096];
+    while line.len() < max && !line.ends_with(b"\n") {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        let room = &mut room[..(max - line.len()).min(4096)];
+        let read = match stream.read(room) {
+            Ok(0) => break,
+            Ok(read) => &room[..read],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        line.extend(
+            read.split_inclusive(|byte| *byte == b'\n')
+                .next()
+                .unwrap_or(read),
+        );
+    }
+    String::from_utf8(line).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 fn write_line(mut stream: &UnixStream, line: &str) -> io::Result<()> {
@@ -369,7 +389,7 @@ mod tests {
             |line: &str| exchange(&UnixStream::connect(path).unwrap(), line, TIMEOUT).unwrap();
         let other = raw("\"sideways\"");
         assert!(other.contains("not understood"), "{other}");
-        let other = raw(&format!("\"{}\"", "x".repeat(2 * MAX_REQUEST as usize)));
+        let other = raw(&format!("\"{}\"", "x".repeat(2 * MAX_REQUEST)));
         assert!(other.contains("not understood"), "{other}");
         drop(server);
         assert_eq!(ask(Request::STATUS), Err(AskError::NotRunning));
@@ -409,7 +429,7 @@ mod tests {
     /// not.
     #[test]
     fn fuzz_request() {
-        let seen = target("request", MAX_REQUEST as usize).run(|bytes| {
+        let seen = target("request", MAX_REQUEST).run(|bytes| {
             let line = String::from_utf8_lossy(bytes);
             match request_of::<Request>(&line) {
                 Ok(request) => {
@@ -463,6 +483,28 @@ mod tests {
             vec!["fine".to_owned()]
         });
         assert!(seen.sayings >= 5, "{seen:?}");
+    }
+
+    /// Whoever asks one byte after the other keeps the others waiting for no longer than one who is silent.
+    #[test]
+    fn who_asks_slowly_is_not_waited_for() {
+        let service = Service::<u32>::new("test-of-slow-clients");
+        let Socket(path) = &Socket::new("slow");
+        let listener = Listener::bind(path).unwrap();
+        let server = service.serve(listener, |_| Ok(7)).unwrap();
+        let mut slow = UnixStream::connect(path).unwrap();
+        let began = Instant::now();
+        let dripping = std::thread::spawn(move || {
+            // Until nobody reads any more.
+            while slow.write_all(b" ").is_ok() {
+                std::thread::sleep(TIMEOUT / 10);
+            }
+        });
+        let patience = 3 * TIMEOUT;
+        assert_eq!(service.ask_within(patience, path, Request::STATUS), Ok(7));
+        assert!(began.elapsed() < 2 * TIMEOUT, "{:?}", began.elapsed());
+        dripping.join().unwrap();
+        drop(server);
     }
 
     #[test]
