@@ -67,15 +67,12 @@ test: setup ## set up, build, run the tests and some minutes of fuzzing (root)
 	@[ "$$(id -u)" = 0 ] || { echo "make test: namespaces and BPF need root; 'make check' runs what does not" >&2; exit 1; }
 	$(NICE) kernel/build um
 	$(NICE) kernel/build um --config kernel/config/netfilter.config --as netfilter
+	@scripts/setup --python
 	$(MAKE) build
-	env -u FUZZ_SECONDS CARGO=$(CARGO) $(NICE) scripts/test-workspace
-	$(MAKE) test-python
-	scripts/tables
-	$(NICE) kernel/tests/run kunit wire storm series selftests
-	$(NICE) scripts/test-kernels --ends
-	policy/check.sh
+	env -u FUZZ_SECONDS CARGO=$(CARGO) $(NICE) scripts/test-workspace "scripts/test-kernels --ends" \
+		"make test-python" "kernel/tests/run kunit wire storm series selftests" scripts/tables \
+		policy/check.sh scripts/peers/test-simplemux
 	$(NICE) scripts/fuzz $(FUZZ_SECONDS)
-	scripts/peers/test-simplemux
 
 # Packages whose integration tests need no root.
 ROOTLESS := ackwise-config ackwise-policy ackwise-queue ackwise-scenario ackwise-report ackwise-tunnel
