@@ -38,7 +38,9 @@ help: ## list the targets
 setup: ## install the Debian packages that are missing (root only if there are any)
 	@scripts/setup
 
-build: build-ackwise build-lab ## build both programs, optimised
+# At once: alone, each of them asks for other features of half of the crates, which are then compiled twice.
+build: setup ## build both programs, optimised
+	$(NICE) $(CARGO) build --release --locked -p ackwise -p ackwise-lab
 
 build-ackwise: setup ## build ackwise, the operator's command
 	$(NICE) $(CARGO) build --release --locked -p ackwise
