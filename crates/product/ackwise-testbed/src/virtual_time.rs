@@ -124,7 +124,7 @@ fn run_in_guest(test: &str, kernel: Option<&Choice>) {
 ///
 /// # Errors
 /// What went wrong, with what the program printed or the console: the machine cannot be booted, or it
-/// makes no progress, or the program fails. One that prints nothing for five minutes makes no progress.
+/// makes no progress, or the program fails. One that prints nothing for five minutes of CPU time makes no progress.
 pub fn this_program_in_virtual_time(
     kernel: &Kernel,
     seed: u64,

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::personality::{self, Persona};
@@ -19,6 +19,7 @@ use tempfile::TempDir;
 use crate::error::Error;
 use crate::kernel::Kernel;
 use crate::owner::{Naming, is_left_over};
+use crate::patience::Patience;
 
 /// The guest's memory. What it does not touch takes no room on the host.
 const MEMORY_MIB: u64 = 512;
@@ -26,8 +27,8 @@ const MEMORY_MIB: u64 = 512;
 const SHARED: &str = "/dev/shm";
 /// How often the host looks at a machine.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// A machine that makes no progress for so long is taken for stuck. Nothing
-/// but a stuck kernel takes this long, however busy the host is.
+/// A machine that makes no progress for so much CPU time, or uses none for so long, is taken
+/// for stuck, however busy the host is.
 const MAX_WITHOUT_PROGRESS: Duration = Duration::from_secs(300);
 /// How many lines of the console are shown when a machine fails.
 const CONSOLE_LINES: usize = 25;
@@ -125,8 +126,8 @@ impl Machine {
     }
 
     /// Waits for the end. `progress` says how far the guest is, in a unit of its own;
-    /// a machine that does not get further for five minutes is killed. `cancelled` is
-    /// asked all the time.
+    /// a machine that does not get further for five minutes of CPU time is killed. `cancelled`
+    /// is asked all the time.
     ///
     /// # Errors
     /// The machine is stuck, or the host refused something.
@@ -136,7 +137,7 @@ impl Machine {
         mut progress: impl FnMut(&Path) -> Option<u64>,
     ) -> Result<Ended, Error> {
         let mut seen = None;
-        let mut moved = Instant::now();
+        let mut patience = Patience::new(MAX_WITHOUT_PROGRESS);
         loop {
             if let Some(status) = self
                 .child
@@ -152,9 +153,9 @@ impl Machine {
             let now = progress(self.directory.path());
             if now.is_some() && now != seen {
                 seen = now;
-                moved = Instant::now();
+                patience.progress();
             }
-            if moved.elapsed() > MAX_WITHOUT_PROGRESS {
+            if patience.is_exhausted(self.child.id()) {
                 let seconds = MAX_WITHOUT_PROGRESS.as_secs();
                 return Err(self.failed(&format!("made no progress for {seconds} s")));
             }

@@ -5,7 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use ackwise_uml::Patience;
 
 use super::guest::Answer;
 use super::image;
@@ -234,7 +236,7 @@ struct Guest(Child);
 
 impl Guest {
     fn wait(&mut self, patience: Duration, cancel: &AtomicBool) -> Result<Ended, LabError> {
-        let (mut used, mut advanced) = (Duration::ZERO, Instant::now());
+        let mut patience = Patience::new(patience);
         loop {
             let status = self
                 .0
@@ -246,10 +248,7 @@ impl Guest {
             if cancel.load(Ordering::Relaxed) {
                 return Err(LabError::Cancelled);
             }
-            if let Some(now) = cpu_time(self.0.id()).filter(|&now| now > used) {
-                (used, advanced) = (now, Instant::now());
-            }
-            if used > patience || advanced.elapsed() > patience {
+            if patience.is_exhausted(self.0.id()) {
                 return Ok(Ended::Late);
             }
             std::thread::sleep(LOOK_EVERY);
@@ -263,19 +262,6 @@ impl Drop for Guest {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// CPU time that a process has used, in ticks of some 10 ms.
-fn cpu_time(pid: u32) -> Option<Duration> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field, a name in parentheses, may have spaces; user and system time are the
-    // 14th and the 15th.
-    let after_name = stat.rsplit_once(')')?.1;
-    let times = after_name.split_whitespace().skip(11).take(2);
-    let ticks: u64 = times.filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
-    // SAFETY: sysconf takes no pointers.
-    let a_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    Some(Duration::from_secs(ticks) / u32::try_from(a_second).ok().filter(|&hz| hz > 0)?)
 }
 
 fn last_lines(console: &str) -> String {
@@ -302,17 +288,5 @@ mod tests {
         }
         let long = Duration::from_secs(60);
         assert!(matches!(wait("exit 3", long), Ended::Exited));
-    }
-
-    #[test]
-    fn cpu_time_is_that_of_the_process() {
-        let own = || cpu_time(std::process::id()).unwrap();
-        let begin = own();
-        while own() < begin + Duration::from_millis(50) {}
-        let mut idle = Guest(Command::new("sleep").arg("60").spawn().unwrap());
-        assert!(cpu_time(idle.0.id()).unwrap() < Duration::from_millis(50));
-        idle.0.kill().unwrap();
-        idle.0.wait().unwrap();
-        assert_eq!(cpu_time(idle.0.id()), None);
     }
 }
