@@ -185,3 +185,17 @@ pub fn own_name(index: u32, name: &str) -> String {
     let own = name_at(index).filter(|own| index_of(own) == Some(index));
     own.unwrap_or_else(|| name.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_need_not_be_ascii() {
+        for name in ["eth0", "wlan-büro", "éééééé"] {
+            assert_eq!(name_of(&named(name)), name);
+        }
+        let lo = index_of("lo").expect("every network namespace has it");
+        assert_eq!(name_at(lo).as_deref(), Some("lo"));
+    }
+}

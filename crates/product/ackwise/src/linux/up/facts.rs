@@ -268,7 +268,8 @@ fn owner(all: &[Qdisc], filters: usize) -> Owner {
     }
 }
 
-/// The device by which sqm-scripts shape what arrives on an interface.
+/// The device by which sqm-scripts shape what arrives on an interface. They cut its name to the 15 bytes
+/// that the kernel takes; here a character is not cut in two.
 fn sqm_device(name: &str) -> String {
     let device = format!("ifb4{name}");
     let end = (0..=15).rev().find(|at| device.is_char_boundary(*at));
