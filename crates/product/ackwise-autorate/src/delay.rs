@@ -103,11 +103,11 @@ impl Delay {
     }
 
     fn of(mut bpf: Ebpf, attached: Attached) -> Result<Self, Error> {
-        let mut map = |name| bpf.take_map(name).ok_or_else(|| Error::unusable(name));
+        let mut map = |name| bpf.take_map(name).ok_or_else(|| Error::no_map(name));
         let (sent, samples) = (map("sent")?, map("samples")?);
         Ok(Self {
-            sent: Array::try_from(sent).map_err(|_| Error::unusable("sent"))?,
-            samples: PerCpuArray::try_from(samples).map_err(|_| Error::unusable("samples"))?,
+            sent: Array::try_from(sent).map_err(Error::map("sent"))?,
+            samples: PerCpuArray::try_from(samples).map_err(Error::map("samples"))?,
             _attached: attached,
             _bpf: bpf,
         })

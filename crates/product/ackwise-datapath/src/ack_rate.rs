@@ -66,7 +66,7 @@ impl AckRateAsker {
     pub fn root() -> Result<PathBuf, Error> {
         let mounts =
             std::fs::read_to_string("/proc/self/mounts").map_err(|source| Error::System {
-                what: "reading /proc/self/mounts",
+                what: "read /proc/self/mounts",
                 source,
             })?;
         mounts
@@ -108,7 +108,7 @@ impl AckRateAsker {
             AckRateWish::CongestionControl => options.control = 1,
         }
         let group = File::open(cgroup).map_err(|source| Error::System {
-            what: "opening the cgroup",
+            what: "open the cgroup",
             source,
         })?;
         let mut bpf = EbpfLoader::new()

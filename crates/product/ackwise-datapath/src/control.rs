@@ -107,7 +107,7 @@ pub(crate) fn serve(
         .serve(listener, move |request| {
             answer(request).map_err(|error| error.to_string())
         })
-        .map_err(Error::system("starting the control thread"))
+        .map_err(Error::system("start the control thread"))
 }
 
 /// Returns everybody who is attached now, in any network namespace.

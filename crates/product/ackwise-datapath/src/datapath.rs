@@ -186,7 +186,7 @@ impl Prepared {
         let right = Right::take(&interface.name, interface.index)?;
         right.sweep(&interface.name, interface.index);
         let hooks = install(&options, &interface)?;
-        let lifecycle = Lifecycle::new().map_err(Error::system("making an event descriptor"))?;
+        let lifecycle = Lifecycle::new().map_err(Error::system("make an event descriptor"))?;
         Ok(Self {
             options,
             interface,
@@ -307,12 +307,12 @@ impl Prepared {
             .as_mut()
             .map(|egress| egress.watch_queues(interface.index, rate.clone(), &lifecycle))
             .transpose()
-            .map_err(Error::system("starting the thread that looks at queues"))?;
+            .map_err(Error::system("start the thread that looks at queues"))?;
         let cpus = emitter
             .cpus
             .as_mut()
             .map_or(Ok(None), |cpus| cpus.watch(&lifecycle))
-            .map_err(Error::system("starting the thread that looks at CPUs"))?;
+            .map_err(Error::system("start the thread that looks at CPUs"))?;
         let worker = {
             let (life, shared) = (Arc::clone(&lifecycle), Arc::clone(&shared));
             let realtime = options.realtime;
@@ -320,7 +320,7 @@ impl Prepared {
                 emitter.run(&life, &shared, realtime);
                 Ended::Asked
             })
-            .map_err(Error::system("starting the release thread"))?
+            .map_err(Error::system("start the release thread"))?
         };
         let listener = match listener {
             Some(listener) => listener,

@@ -162,9 +162,9 @@ pub enum Error {
         why: String,
     },
     /// A system call failed in a way that has no better name.
-    #[error("{what}: {source}")]
+    #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// What was tried: "open the cgroup".
         what: &'static str,
         /// The cause.
         source: io::Error,

@@ -175,6 +175,6 @@ fn second_handle(data: &MapData) -> Result<Map, Error> {
         .fd()
         .as_fd()
         .try_clone_to_owned()
-        .map_err(Error::system("duplicating a map's descriptor"))?;
+        .map_err(Error::system("duplicate a map's descriptor"))?;
     Ok(Map::from_map_data(MapData::from_fd(fd)?)?)
 }

@@ -146,7 +146,7 @@ impl Programs {
             std::thread::sleep(Duration::from_millis(10));
         }
         Err(Error::System {
-            what: "setting up the BPF timer and its slots (50 tries)",
+            what: "set up the BPF timer and its slots (50 tries)",
             source: std::io::Error::from_raw_os_error(errno),
         })
     }

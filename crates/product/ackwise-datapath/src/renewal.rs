@@ -65,7 +65,7 @@ impl Renewal {
         let values = params.map(|param| policy.raw().param[param.index]);
         let request: Vec<u8> = values.flat_map(u32::to_ne_bytes).collect();
         let loaded = self.helper.ask(&request, PATIENCE, is_wanted);
-        let loaded = loaded.map_err(Error::system("loading the programs with other parameters"))?;
+        let loaded = loaded.map_err(Error::system("load the programs with other parameters"))?;
         let [data, acks]: [OwnedFd; 2] = loaded
             .try_into()
             .map_err(|_| Error::Object("programs of another number".into()))?;
@@ -86,7 +86,7 @@ impl Constants {
         let data = constants_of(programs)?;
         let size = data.info()?.value_size();
         let bytes = bpf::first_value(data.fd().as_fd(), size);
-        let bytes = bytes.map_err(Error::system("reading the constants of the programs"))?;
+        let bytes = bytes.map_err(Error::system("read the constants of the programs"))?;
         let wanted = bytes_of(raw);
         let mut places = bytes.windows(wanted.len()).enumerate();
         let mut places = places.by_ref().filter(|(_, window)| *window == wanted);
@@ -106,13 +106,13 @@ impl Constants {
         let raw = bytes_of(&self.raw);
         self.bytes[self.at..self.at + raw.len()].copy_from_slice(raw);
         let new = bpf::constant_map(&self.bytes);
-        let new = new.map_err(Error::system("making the map of constants"))?;
+        let new = new.map_err(Error::system("make the map of constants"))?;
         let old = constants_of(programs)?.fd().as_fd().as_raw_fd();
         // The instructions name a map by the number of its descriptor.
         // SAFETY: no pointers; whoever owns the number owns another map by it from now on.
         if unsafe { libc::dup2(new.as_raw_fd(), old) } != old {
             let error = std::io::Error::last_os_error();
-            return Err(Error::system("placing the map of constants")(error));
+            return Err(Error::system("place the map of constants")(error));
         }
         [DATA, ACKS]
             .into_iter()
@@ -128,7 +128,7 @@ impl Constants {
                     .fd()
                     .map_err(|e| crate::error::program_error(name, e))?;
                 let loaded = loaded.as_fd().try_clone_to_owned();
-                loaded.map_err(Error::system("duplicating a program's descriptor"))
+                loaded.map_err(Error::system("duplicate a program's descriptor"))
             })
             .collect()
     }

@@ -37,7 +37,7 @@ pub(crate) fn serve(
         .serve(listener, move |request| {
             answer(request).map_err(|error| error.to_string())
         })
-        .map_err(Error::system("starting the control thread"))
+        .map_err(Error::system("start the control thread"))
 }
 
 fn ask(interface: &str, request: Request) -> Result<Stats, Error> {
@@ -94,7 +94,7 @@ pub fn wait_ended(pid: u32, time: Duration) -> Result<bool, Error> {
 /// # Errors
 /// The registry cannot be read.
 pub fn list() -> Result<Vec<String>, Error> {
-    let netns = netns_inode().map_err(Error::system("reading the network namespace's inode"))?;
+    let netns = netns_inode().map_err(Error::system("read the network namespace's inode"))?;
     let here = registry().list()?.into_iter();
     let here = here.filter(|gateway| gateway.netns == netns);
     let name_now = |gateway: Redirector| {

@@ -44,11 +44,13 @@ impl Echo {
 
     /// Returns the counters of all CPUs.
     pub fn counters(&self) -> Result<Acc, Error> {
-        let unusable = || ackwise_netdev::Error::unusable("echo_counters");
-        let map = self.0.bpf.map("echo_counters").ok_or_else(unusable)?;
+        const MAP: &str = "echo_counters";
+        let failed = ackwise_netdev::Error::map(MAP);
+        let map = self.0.bpf.map(MAP);
+        let map = map.ok_or_else(|| ackwise_netdev::Error::no_map(MAP))?;
         let map: PerCpuArray<_, sys::aw_echo_counters> =
-            PerCpuArray::try_from(map).map_err(|_| unusable())?;
-        let values = map.get(&0, 0).map_err(|_| unusable())?;
+            PerCpuArray::try_from(map).map_err(&failed)?;
+        let values = map.get(&0, 0).map_err(&failed)?;
         Ok(values.iter().fold(Acc::default(), |sum, one| Acc {
             connections: sum.connections + one.plain,
             with_ecn: sum.with_ecn + one.other,

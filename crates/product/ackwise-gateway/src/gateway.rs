@@ -47,7 +47,7 @@ pub(crate) fn open_device(interface: &Interface) -> Result<TunDevice, Error> {
 
 /// Returns what others find in the registry.
 fn redirector(interface: &Interface, program: u32) -> Result<Redirector, Error> {
-    let netns = netns_inode().map_err(Error::system("reading the network namespace's inode"))?;
+    let netns = netns_inode().map_err(Error::system("read the network namespace's inode"))?;
     Ok(Redirector {
         pid: std::process::id(),
         name: interface.name.clone(),
@@ -70,7 +70,7 @@ struct Drawn {
 
 impl Drawn {
     fn random() -> Result<Self, Error> {
-        let wrap = |error: getrandom::Error| Error::system("drawing random numbers")(error.into());
+        let wrap = |error: getrandom::Error| Error::system("draw random numbers")(error.into());
         Ok(Self {
             seed: getrandom::u64().map_err(wrap)?,
             cookie: getrandom::u32().map_err(wrap)? | 1,
@@ -133,9 +133,9 @@ impl Prepared {
         });
         let measuring = measuring.transpose()?;
         let heartbeat = redirect.heartbeat()?;
-        let lifecycle = Lifecycle::new().map_err(Error::system("making an event descriptor"))?;
+        let lifecycle = Lifecycle::new().map_err(Error::system("make an event descriptor"))?;
         let wake = lifecycle.wake_fd();
-        let wake = wake.map_err(Error::system("duplicating a descriptor"))?;
+        let wake = wake.map_err(Error::system("duplicate a descriptor"))?;
         let core = Core::new(&config, interface.kind, interface.mtu, seed);
         let shared = Arc::new(Shared {
             config,
@@ -242,7 +242,7 @@ impl Gateway {
             }
             why
         })
-        .map_err(Error::system("starting a thread"))
+        .map_err(Error::system("start a thread"))
     }
 
     /// Returns the counters. Those of the queue are at most 50 ms old.

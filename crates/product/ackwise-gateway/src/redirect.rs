@@ -15,6 +15,8 @@ use crate::Error;
 
 /// The program, which is also the name of its filter on clsact.
 pub(crate) const PROGRAM: &str = "ackwise_gateway";
+const CONTROL: &str = "control";
+const COUNTERS: &str = "counters";
 
 /// The packets that the program has counted, by what became of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -61,7 +63,9 @@ impl Redirect {
             .override_global("gateway_options", &options, true)
             .load(sys::OBJECT)
             .map_err(|e| fail(&e))?;
-        let program = bpf.program_mut(PROGRAM).ok_or_else(|| unusable(PROGRAM))?;
+        let program = bpf
+            .program_mut(PROGRAM)
+            .ok_or_else(|| ackwise_netdev::Error::no_program(PROGRAM))?;
         let program: &mut SchedClassifier = program.try_into().map_err(|e| fail(&e))?;
         program.load().map_err(|e| fail(&e))?;
         let attachment = Attachment::attach(
@@ -89,25 +93,24 @@ impl Redirect {
 
     /// Returns what keeps the program at work.
     pub fn heartbeat(&mut self) -> Result<Heartbeat, Error> {
-        let Some(Map::Array(data)) = self.bpf.map_mut("control") else {
-            return Err(unusable("control"));
+        let Some(Map::Array(data)) = self.bpf.map_mut(CONTROL) else {
+            return Err(no_map(CONTROL));
         };
         let fd = data.fd().as_fd().try_clone_to_owned();
-        let fd = fd.map_err(Error::system("duplicating a map's descriptor"))?;
-        let map = MapData::from_fd(fd).map_err(|_| unusable("control"))?;
-        let map = Array::try_from(Map::Array(map)).map_err(|_| unusable("control"))?;
+        let fd = fd.map_err(Error::system("duplicate a map's descriptor"))?;
+        let failed = ackwise_netdev::Error::map(CONTROL);
+        let map = MapData::from_fd(fd).map_err(&failed)?;
+        let map = Array::try_from(Map::Array(map)).map_err(&failed)?;
         Ok(Heartbeat(map))
     }
 
     /// Returns the counters of all CPUs.
     pub fn counters(&self) -> Result<Counters, Error> {
-        let map = self
-            .bpf
-            .map("counters")
-            .ok_or_else(|| unusable("counters"))?;
+        let failed = ackwise_netdev::Error::map(COUNTERS);
+        let map = self.bpf.map(COUNTERS).ok_or_else(|| no_map(COUNTERS))?;
         let map: PerCpuArray<_, sys::aw_gateway_counters> =
-            PerCpuArray::try_from(map).map_err(|_| unusable("counters"))?;
-        let values = map.get(&0, 0).map_err(|_| unusable("counters"))?;
+            PerCpuArray::try_from(map).map_err(&failed)?;
+        let values = map.get(&0, 0).map_err(&failed)?;
         Ok(values
             .iter()
             .fold(Counters::default(), |sum, one| Counters {
@@ -137,10 +140,11 @@ impl Heartbeat {
         let alive = sys::aw_gateway_control {
             alive_until_ns: monotonic_ns().saturating_add(span),
         };
-        self.0.set(0, alive, 0).map_err(|_| unusable("control"))
+        let written = self.0.set(0, alive, 0);
+        Ok(written.map_err(ackwise_netdev::Error::map(CONTROL))?)
     }
 }
 
-fn unusable(map: &str) -> Error {
-    ackwise_netdev::Error::unusable(map).into()
+fn no_map(name: &str) -> Error {
+    ackwise_netdev::Error::no_map(name).into()
 }

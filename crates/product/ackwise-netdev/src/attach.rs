@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use aya::Ebpf;
+use aya::maps::MapError;
 use aya::programs::{ProgramError, ProgramType, SchedClassifier};
 use aya::sys::{BpfHelper, SyscallError, is_helper_supported};
 use serde::{Deserialize, Serialize};
@@ -336,12 +337,23 @@ impl Error {
         }
     }
 
-    /// Makes the error for a map that is not what its program was built with.
+    /// Makes the error for a program that the embedded object does not have.
     #[must_use]
-    pub fn unusable(map: &str) -> Error {
-        Error::Program {
-            interface: map.to_owned(),
-            why: "its map cannot be used: rebuild ackwise".to_owned(),
+    pub fn no_program(name: &str) -> Error {
+        Error::Object(format!("program {name}"))
+    }
+
+    /// Makes the error for a map that the embedded object does not have.
+    #[must_use]
+    pub fn no_map(name: &str) -> Error {
+        Error::Object(format!("map {name}"))
+    }
+
+    /// Returns a function for `map_err` that says which map it was, and what became of it.
+    pub fn map(name: &str) -> impl Fn(MapError) -> Error + '_ {
+        move |error| Error::Map {
+            map: name.to_owned(),
+            why: with_causes(&error),
         }
     }
 }
@@ -477,6 +489,21 @@ mod tests {
         assert!(without_jit(Some("0\n")).contains("sysctl"));
         assert!(without_jit(Some("1\n")).contains("another kind"));
         assert!(without_jit(None).contains("CONFIG_BPF_JIT"));
+    }
+
+    #[test]
+    fn a_map_that_cannot_be_written_says_why() {
+        let error = MapError::SyscallError(SyscallError {
+            call: "bpf_map_update_elem",
+            io_error: io::Error::from_raw_os_error(libc::EPERM),
+        });
+        let text = Error::map("control")(error).to_string();
+        assert!(text.starts_with("the BPF map control: "), "{text}");
+        assert!(text.contains("bpf_map_update_elem"), "{text}");
+        assert!(text.contains("not permitted"), "{text}");
+        // Only what the object lacks takes another program.
+        assert!(!text.contains("rebuild"), "{text}");
+        assert!(Error::no_map("control").to_string().contains("rebuild"));
     }
 
     #[test]

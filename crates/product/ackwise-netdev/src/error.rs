@@ -54,6 +54,17 @@ pub enum Error {
         /// What the kernel and the loader said about it.
         why: String,
     },
+    /// A part of the embedded object is not what this loader was built with.
+    #[error("the embedded BPF object has no usable {0}: rebuild ackwise")]
+    Object(String),
+    /// A map of a program cannot be read or written.
+    #[error("the BPF map {map}: {why}")]
+    Map {
+        /// Its name.
+        map: String,
+        /// What the kernel and the loader said.
+        why: String,
+    },
     /// The registry of daemons, or a file of it, cannot be used.
     #[error(
         "{}: {source}; run as root, or set ACKWISE_RUN_DIR to a directory of this user",
@@ -87,9 +98,9 @@ pub enum Error {
         why: String,
     },
     /// A system call failed.
-    #[error("{what}: {source}")]
+    #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// What was tried, as in [`Error::system`].
         what: &'static str,
         /// The cause.
         source: io::Error,
@@ -105,11 +116,34 @@ impl Error {
         }
     }
 
-    /// Returns a function for `map_err` that says what was tried.
+    /// Returns a function for `map_err` that says what was tried: "open a packet socket", which follows
+    /// "cannot" or "not permitted to".
     pub fn system(what: &'static str) -> impl FnOnce(io::Error) -> Error {
         move |source| match source.kind() {
             io::ErrorKind::PermissionDenied => Error::Permission { what },
             _ => Error::System { what, source },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_tried_is_said_in_a_sentence() {
+        let said = |number| {
+            let error = io::Error::from_raw_os_error(number);
+            Error::system("open a netlink socket")(error).to_string()
+        };
+        let full = said(libc::EMFILE);
+        assert!(full.starts_with("cannot open a netlink socket: "), "{full}");
+        for number in [libc::EPERM, libc::EACCES] {
+            let refused = said(number);
+            assert!(
+                refused.starts_with("not permitted to open a netlink socket: run as root"),
+                "{refused}"
+            );
         }
     }
 }

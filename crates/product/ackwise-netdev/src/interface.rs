@@ -47,7 +47,7 @@ impl Interface {
         let socket =
             packet_socket::open(Layer::Link).map_err(Error::system("open a packet socket"))?;
         let link_type = ifreq::link_type(&socket, name);
-        let kind = match link_type.map_err(Error::system("reading the link type"))? {
+        let kind = match link_type.map_err(Error::system("read the link type"))? {
             ARPHRD_ETHER | ARPHRD_LOOPBACK => LinkKind::Ethernet,
             bare if ARPHRD_BARE.contains(&bare) => LinkKind::Ip,
             arphrd => {
@@ -59,11 +59,11 @@ impl Interface {
         };
         // It takes only what the kernel has redirected to it.
         let link = Netlink::open().and_then(|mut netlink| netlink.link(index));
-        let link = link.map_err(Error::system("reading the link"))?;
+        let link = link.map_err(Error::system("read the link"))?;
         if link.is_ifb() {
             return Err(Error::Ifb(name.to_owned()));
         }
-        let mtu = ifreq::mtu(&socket, name).map_err(Error::system("reading the MTU"))?;
+        let mtu = ifreq::mtu(&socket, name).map_err(Error::system("read the MTU"))?;
         Ok(Self {
             name: name.to_owned(),
             index,

@@ -88,7 +88,7 @@ impl Janitor {
         let names: Vec<_> = files.iter().filter_map(|path| c_string(path)).collect();
         // The kernel asks who opened a netlink socket: it has to be this process.
         let netlink = replaced.map(|_| Netlink::open()).transpose();
-        let netlink = netlink.map_err(Error::system("opening a netlink socket"))?;
+        let netlink = netlink.map_err(Error::system("open a netlink socket"))?;
         let netlink = netlink.map(Netlink::into_socket);
         let (waiting, alive) = pipe2(OFlag::O_CLOEXEC).map_err(failed)?;
         let (told, ready) = pipe2(OFlag::O_CLOEXEC).map_err(failed)?;

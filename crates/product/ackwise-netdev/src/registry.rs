@@ -71,7 +71,7 @@ impl Key {
                 netns,
                 name: name.to_owned(),
             })
-            .map_err(Error::system("naming an entry of the registry"))
+            .map_err(Error::system("name an entry of the registry"))
     }
 }
 
@@ -159,7 +159,7 @@ pub fn run_dir() -> PathBuf {
 /// # Errors
 /// The registry cannot be read.
 pub fn redirecting_programs(ifindex: u32) -> Result<Vec<u32>, Error> {
-    let netns = netns_inode().map_err(Error::system("reading the network namespace's inode"))?;
+    let netns = netns_inode().map_err(Error::system("read the network namespace's inode"))?;
     let mut programs = Vec::new();
     for kind in REDIRECTORS {
         let daemons = Registry::<Redirector>::new(kind, |_| false).list()?;

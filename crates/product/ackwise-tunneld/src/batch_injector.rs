@@ -72,12 +72,12 @@ impl BatchInjector {
             .load(sys::OBJECT)
             .map_err(|e| fail(&e))?;
         let Some(Map::Array(map)) = bpf.map(MAP) else {
-            return Err(ackwise_netdev::Error::unusable(MAP).into());
+            return Err(ackwise_netdev::Error::no_map(MAP).into());
         };
-        let shared = Memory::of(map).map_err(Error::system("mapping the program's memory"))?;
+        let shared = Memory::of(map).map_err(Error::system("map the program's memory"))?;
         let anchor = TunDevice::open("awtunput%d", LinkKind::Ethernet, 1500, Role::Anchor)?;
         let program = bpf.program_mut(PROGRAM);
-        let program = program.ok_or_else(|| ackwise_netdev::Error::unusable(PROGRAM))?;
+        let program = program.ok_or_else(|| ackwise_netdev::Error::no_program(PROGRAM))?;
         let program: &mut Xdp = program.try_into().map_err(|e| fail(&e))?;
         program.load().map_err(|e| fail(&e))?;
         program

@@ -41,7 +41,7 @@ pub(crate) fn start(
                 Request::Stop => stop(),
             })
         })
-        .map_err(Error::system("starting the control thread"))
+        .map_err(Error::system("start the control thread"))
 }
 
 fn ask(device: &str, request: Request) -> Result<Stats, Error> {
@@ -87,7 +87,7 @@ pub fn wait_ended(pid: u32, time: Duration) -> Result<bool, Error> {
 /// # Errors
 /// Fails if the registry cannot be read.
 pub fn list() -> Result<Vec<String>, Error> {
-    let netns = netns_inode().map_err(Error::system("reading the network namespace's inode"))?;
+    let netns = netns_inode().map_err(Error::system("read the network namespace's inode"))?;
     let here = registry().list()?.into_iter();
     let here = here.filter(|tunnel| tunnel.netns == netns);
     let mut names: Vec<_> = here.map(|tunnel| tunnel.name).collect();

@@ -64,8 +64,7 @@ impl Prepared {
             lifecycle,
             redirect,
         } = Setup::new(config, attach)?;
-        let netns =
-            netns_inode().map_err(Error::system("reading the network namespace's inode"))?;
+        let netns = netns_inode().map_err(Error::system("read the network namespace's inode"))?;
         claim.publish(&Redirector {
             pid: std::process::id(),
             name: stats.device.clone(),
@@ -121,7 +120,7 @@ impl Prepared {
         let (worker, shared) = (self.worker, Arc::clone(&running));
         let work = move || worker.run(&shared.shared);
         let worker = daemon::Worker::spawn("ackwise-tunnel", lifecycle, work)
-            .map_err(Error::system("starting a thread"))?;
+            .map_err(Error::system("start a thread"))?;
         let (asked, stopped) = (Arc::clone(&running), Arc::clone(&running));
         let mut daemon = Daemon {
             running,

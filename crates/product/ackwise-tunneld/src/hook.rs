@@ -99,7 +99,9 @@ impl Hook {
         fill(&mut bpf, allowed_ips)?;
         let state = ProgramState::of(&mut bpf)?;
         let acks = Acks::of(&mut bpf)?;
-        let program = bpf.program_mut(PROGRAM).ok_or_else(|| unusable(PROGRAM))?;
+        let program = bpf
+            .program_mut(PROGRAM)
+            .ok_or_else(|| ackwise_netdev::Error::no_program(PROGRAM))?;
         let program: &mut SchedClassifier = program.try_into().map_err(|e| fail(&e))?;
         program.load().map_err(|e| fail(&e))?;
         let options = AttachOptions {
@@ -138,11 +140,11 @@ pub(crate) struct Acks(Ring);
 impl Acks {
     fn of(bpf: &mut Ebpf) -> Result<Self, Error> {
         let Some(Map::RingBuf(map)) = bpf.take_map("acks") else {
-            return Err(unusable("acks"));
+            return Err(no_map("acks"));
         };
         let ring = Ring::map(map, sys::AW_TUNNEL_RING as usize);
         ring.map(Self)
-            .map_err(Error::system("mapping the program's memory"))
+            .map_err(Error::system("map the program's memory"))
     }
 
     /// Copies the next frame into the buffer and returns its length.
@@ -194,11 +196,10 @@ fn fill<'a>(
     bpf: &mut Ebpf,
     allowed_ips: impl Iterator<Item = (u32, &'a Prefix)>,
 ) -> Result<(), Error> {
-    let map = bpf
-        .map_mut("allowed_ips")
-        .ok_or_else(|| unusable("allowed_ips"))?;
-    let mut map: LpmTrie<_, [u8; 20], u32> =
-        LpmTrie::try_from(map).map_err(|_| unusable("allowed_ips"))?;
+    const MAP: &str = "allowed_ips";
+    let failed = ackwise_netdev::Error::map(MAP);
+    let map = bpf.map_mut(MAP).ok_or_else(|| no_map(MAP))?;
+    let mut map: LpmTrie<_, [u8; 20], u32> = LpmTrie::try_from(map).map_err(&failed)?;
     for (peer, prefix) in allowed_ips {
         let mut data = [0; 20];
         let family: u32 = match prefix.address {
@@ -213,14 +214,13 @@ fn fill<'a>(
         };
         data[..4].copy_from_slice(&family.to_ne_bytes());
         let key = Key::new(FAMILY + u32::from(prefix.len), data);
-        map.insert(&key, peer, 0)
-            .map_err(|_| unusable("allowed_ips"))?;
+        map.insert(&key, peer, 0).map_err(&failed)?;
     }
     Ok(())
 }
 
-fn unusable(map: &str) -> Error {
-    ackwise_netdev::Error::unusable(map).into()
+fn no_map(name: &str) -> Error {
+    ackwise_netdev::Error::no_map(name).into()
 }
 
 /// The counters of the program.
@@ -239,12 +239,12 @@ pub(crate) struct ProgramState(MapMemory);
 impl ProgramState {
     fn of(bpf: &mut Ebpf) -> Result<Self, Error> {
         let Some(Map::Array(map)) = bpf.map_mut("state") else {
-            return Err(unusable("state"));
+            return Err(no_map("state"));
         };
         let memory = MapMemory::whole::<sys::aw_tunnel_state>(map.fd().as_fd());
         memory
             .map(Self)
-            .map_err(Error::system("mapping the program's memory"))
+            .map_err(Error::system("map the program's memory"))
     }
 
     fn state(&self) -> *mut sys::aw_tunnel_state {

@@ -44,7 +44,7 @@ impl Setup {
         let peers = peers.map(|index| Peer::new(index, &config, keys.as_ref()));
         let peers = peers.collect::<Result<Vec<_>, _>>()?;
         let guard = HandshakeGuard::new(keys.clone())
-            .map_err(|error| Error::system("drawing random numbers")(io::Error::other(error)))?;
+            .map_err(|error| Error::system("draw random numbers")(io::Error::other(error)))?;
         let interface = config
             .interface
             .as_deref()
@@ -60,9 +60,9 @@ impl Setup {
         let redirect = interface
             .map(|interface| Redirect::install(&config, interface, &link, cookie, attach))
             .transpose()?;
-        let lifecycle = Lifecycle::new().map_err(Error::system("making an event descriptor"))?;
+        let lifecycle = Lifecycle::new().map_err(Error::system("make an event descriptor"))?;
         let wake = lifecycle.wake_fd();
-        let wake = wake.map_err(Error::system("duplicating a descriptor"))?;
+        let wake = wake.map_err(Error::system("duplicate a descriptor"))?;
         let registered = redirect.as_ref().map(|redirect| registry::Redirect {
             ifindex: redirect.interface.index,
             program: redirect.hook.program(),

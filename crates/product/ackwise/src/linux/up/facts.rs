@@ -138,13 +138,13 @@ impl Facts {
         let index = ifreq::index_of(name).ok_or_else(missing)?;
         // What /proc and /sys say is found by no other name.
         let own_name = ifreq::own_name(index, name);
-        let mut netlink = Netlink::open().map_err(Netdev::system("opening a netlink socket"))?;
+        let mut netlink = Netlink::open().map_err(Netdev::system("open a netlink socket"))?;
         let link = netlink.link(index);
-        let link = link.map_err(Netdev::system("reading the link"))?;
+        let link = link.map_err(Netdev::system("read the link"))?;
         let routes = netlink.default_routes();
-        let routes = routes.map_err(Netdev::system("reading the routes"))?;
+        let routes = routes.map_err(Netdev::system("read the routes"))?;
         let queue = queue(&mut netlink, &own_name, index);
-        let queue = queue.map_err(Netdev::system("reading the queue disciplines"))?;
+        let queue = queue.map_err(Netdev::system("read the queue disciplines"))?;
         let release = release();
         Ok(Self {
             interface: name.to_owned(),
