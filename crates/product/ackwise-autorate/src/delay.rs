@@ -7,12 +7,9 @@ use ackwise_bandwidth::{Sample, Sent};
 use ackwise_bpf::delay as sys;
 use ackwise_netdev::packet_socket::{self, Layer, Receives};
 use ackwise_netdev::{AttachMode, AttachOptions, Attachment, Direction, Error, Interface, Order};
-use ackwise_policy::LinkKind;
 use aya::maps::{Array, MapData, PerCpuArray, PerCpuValues};
 use aya::programs::{ProgramError, SchedClassifier, SocketFilter};
 use aya::{Ebpf, EbpfLoader};
-
-const ETHERNET_HEADER: i32 = 14;
 
 /// What holds the programs.
 enum Attached {
@@ -45,7 +42,7 @@ impl Delay {
     /// A right is missing, or the kernel refuses.
     pub fn behind_qdisc(interface: &Interface, overhead: Option<i32>) -> Result<Self, Error> {
         // The program sees packets from the IP header on.
-        let overhead = overhead.unwrap_or(header(interface));
+        let overhead = overhead.unwrap_or(interface.header_len().into());
         let mut bpf = load(interface, overhead)?;
         let program = bpf
             .program_mut("ackwise_delay")
@@ -75,7 +72,7 @@ impl Delay {
         overhead: i32,
         mode: AttachMode,
     ) -> Result<Self, Error> {
-        let mut bpf = load(interface, overhead - header(interface))?;
+        let mut bpf = load(interface, overhead - i32::from(interface.header_len()))?;
         let mut attach = |name, direction| {
             let program = bpf.program_mut(name).ok_or(ProgramError::NotLoaded);
             program
@@ -146,14 +143,6 @@ impl Delay {
         let fresh = PerCpuValues::try_from(fresh)?;
         self.samples.set(0, fresh, 0).map_err(io::Error::other)?;
         Ok(Some(sample))
-    }
-}
-
-/// The bytes of the interface's link header.
-fn header(interface: &Interface) -> i32 {
-    match interface.kind {
-        LinkKind::Ethernet => ETHERNET_HEADER,
-        LinkKind::Ip => 0,
     }
 }
 

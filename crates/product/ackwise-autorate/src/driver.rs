@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ackwise_bandwidth::{self as bandwidth, Bounds, Estimator, Look, Nanos};
 use ackwise_netdev::clock::{monotonic_ns, thread_cpu_ns};
-use ackwise_netdev::daemon::{Ended, Lifecycle, Worker, ordinary};
+use ackwise_netdev::daemon::{Ended, Lifecycle, Worker, drop_realtime};
 use ackwise_netdev::janitor::RateSetter;
 use ackwise_netdev::netlink::Netlink;
 use ackwise_netdev::qdisc::Qdisc;
@@ -208,7 +208,7 @@ impl Autorate {
         let life = Arc::clone(&lifecycle);
         let netlink = Netlink::open()?;
         Worker::spawn("ackwise-rate", lifecycle, move || {
-            ordinary();
+            drop_realtime();
             let mut thread = Thread {
                 estimator: Estimator::new(self.bounds, self.bounds.max_bps),
                 rates: Rates::new(self.bounds.max_bps),

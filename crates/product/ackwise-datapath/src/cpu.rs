@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use ackwise_netdev::daemon::{Ended, Lifecycle, Worker, ordinary};
+use ackwise_netdev::daemon::{Ended, Lifecycle, Worker, drop_realtime};
 
 use crate::sys;
 
@@ -131,7 +131,7 @@ impl Cpus {
         };
         let (busy, ending) = (Arc::clone(&self.busy), Arc::clone(lifecycle));
         Worker::spawn("ackwise-cpu", Arc::clone(lifecycle), move || {
-            ordinary();
+            drop_realtime();
             let mut looks = Looks::default();
             let mut text = vec![0; STAT_BYTES];
             loop {

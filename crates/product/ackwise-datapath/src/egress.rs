@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ackwise_netdev::daemon::{Ended, Lifecycle, Worker, ordinary};
+use ackwise_netdev::daemon::{Ended, Lifecycle, Worker, drop_realtime};
 use ackwise_netdev::netlink::{Netlink, QdiscStats};
 use ackwise_policy::{UPLINK_LOOK_US, Uplink};
 use aya::maps::{MapData, MapError, PerCpuArray};
@@ -102,7 +102,7 @@ impl FairQueue {
 
     /// Looks at the queues as often as the bytes are looked at, until the datapath ends.
     fn watch(&self, mut queues: Queues, lifecycle: &Lifecycle) {
-        ordinary();
+        drop_realtime();
         let mut waiting = Waiting::UNKNOWN;
         while !lifecycle.wait_stop(Duration::from_micros(UPLINK_LOOK_US)) {
             let found = if self.asked.load(Ordering::Relaxed) {

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use ackwise_netdev::kernel::release;
 use ackwise_netdev::{OLDEST_LINUX, missing_helper, unfit, with_causes};
 use aya::EbpfError;
 use aya::maps::MapError;
@@ -246,13 +247,6 @@ pub(crate) fn version() -> String {
     nix::sys::utsname::uname().map_or_else(
         |_| String::new(),
         |u| u.version().to_string_lossy().into_owned(),
-    )
-}
-
-pub(crate) fn release() -> String {
-    nix::sys::utsname::uname().map_or_else(
-        |_| "unknown".to_owned(),
-        |u| u.release().to_string_lossy().into_owned(),
     )
 }
 

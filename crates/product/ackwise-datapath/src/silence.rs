@@ -7,6 +7,7 @@
 //! in the same way, and a packet is sent: whoever sends it must hear of nothing.
 
 use ackwise_bpf::silence as sys;
+use ackwise_netdev::kernel::release;
 use ackwise_netdev::{
     AttachMode, AttachOptions, Attachment, Direction, Interface, Order, PacketSocket, Role,
     TunDevice,
@@ -16,7 +17,7 @@ use aya::EbpfLoader;
 use aya::programs::SchedClassifier;
 
 use crate::Error;
-use crate::error::{load_error, program_error, release};
+use crate::error::{load_error, program_error};
 
 const PROGRAM: &str = "ackwise_silence";
 /// The mark of the packet. No program looks at it.
@@ -116,15 +117,15 @@ mod tests {
             })
         };
         verdict(0).unwrap();
-        const OK: u32 = 3; // TC_ACT_PIPE: the packet goes on
-        let error = verdict(OK).unwrap_err().to_string();
+        const PIPE: u32 = 3; // TC_ACT_PIPE: the packet goes on
+        let error = verdict(PIPE).unwrap_err().to_string();
         assert!(error.contains("all the same"), "{error}");
     }
 
     #[test]
     fn s2_a_silent_drop_is_told_from_one_that_the_sender_hears_of() {
         const SHOT: u32 = 2; // TC_ACT_SHOT
-        const OK: u32 = 3; // TC_ACT_PIPE: the packet goes on
+        const PIPE: u32 = 3; // TC_ACT_PIPE: the packet goes on
         for mode in [AttachMode::Tcx, AttachMode::Clsact] {
             let of = |verdict| {
                 let options = sys::aw_silence_options { verdict };
@@ -133,7 +134,7 @@ mod tests {
             of(0).unwrap();
             let error = of(SHOT).unwrap_err().to_string();
             assert!(error.contains("as lost"), "{error}");
-            let error = of(OK).unwrap_err().to_string();
+            let error = of(PIPE).unwrap_err().to_string();
             assert!(error.contains("all the same"), "{error}");
         }
     }

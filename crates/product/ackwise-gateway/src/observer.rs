@@ -2,13 +2,10 @@
 //! at ingress.
 
 use ackwise_netdev::{AttachMode, AttachOptions, Attachment, Direction, Interface, Order};
-use ackwise_policy::LinkKind;
 use aya::programs::{ProgramError, SchedClassifier};
 use aya::{Ebpf, EbpfLoader};
 
 use crate::Error;
-
-const ETHERNET: u32 = 14;
 
 /// What is loaded.
 pub(crate) struct Source {
@@ -34,10 +31,7 @@ impl Observer {
         let fail = |why: &dyn std::error::Error| {
             Error::from(ackwise_netdev::Error::program(&interface.name, why))
         };
-        let l3_off = match interface.kind {
-            LinkKind::Ethernet => ETHERNET,
-            LinkKind::Ip => 0,
-        };
+        let l3_off = u32::from(interface.header_len());
         let mut bpf = EbpfLoader::new()
             .override_global(source.l3_off, &l3_off, true)
             .load(source.object)

@@ -45,9 +45,9 @@ pub enum Ended {
     Renewed,
 }
 
-/// Gives back the real-time priority that a service manager gave the process: the thread that
-/// re-emits goes first. For the calling thread.
-pub fn ordinary() {
+/// Gives back the real-time priority that a service manager gave the process, for the calling thread:
+/// the one that re-emits goes first. A service manager may forbid it; then all have the same.
+pub fn drop_realtime() {
     // The kernel's `struct sched_param` is one int.
     let priority: libc::c_int = 0;
     // SAFETY: the priority outlives the call; the calling thread is meant.

@@ -20,9 +20,11 @@ use nix::sys::socket::{
     sendmsg, socketpair,
 };
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{ForkResult, Pid, fork, setgroups, setresgid, setresuid};
+use nix::unistd::{ForkResult, Pid, fork};
 
 use crate::Error;
+use crate::daemon::drop_realtime;
+use crate::rights::{become_user, held_of, keep_only};
 use crate::system_calls::{self, prctl};
 use crate::user::User;
 
@@ -182,40 +184,16 @@ fn prepare(name: &CStr, user: Option<&User>, socket: &OwnedFd) -> Result<(), Err
     SigSet::all().thread_block().map_err(|e| failed(&e))?;
     close_others(socket).map_err(|e| failed(&e))?;
     prctl(libc::PR_SET_NAME, name.as_ptr() as libc::c_ulong)?;
-    let priority = 0 as libc::c_int;
-    // The verifier may take a second, which is not its daemon's real-time thread's to lose. A service
-    // manager may forbid the change.
-    // SAFETY: the priority outlives the call; the calling thread is meant.
-    unsafe {
-        let priority = &raw const priority;
-        libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_OTHER, priority);
-    }
+    // The verifier may take a second, which is not its daemon's real-time thread's to lose.
+    drop_realtime();
     let _ = caps::clear(None, CapSet::Bounding);
-    if nix::unistd::geteuid().is_root() {
-        let failed = |error: nix::Error| Error::privileges("set up the helper", &error);
-        let ungrouped = setgroups(&[]);
-        if let Some(User { uid, gid }) = user {
-            ungrouped.map_err(failed)?;
-            prctl(libc::PR_SET_KEEPCAPS, 1)?;
-            setresgid(*gid, *gid, *gid).map_err(failed)?;
-            setresuid(*uid, *uid, *uid).map_err(failed)?;
-        }
-    }
-    caps::clear(None, CapSet::Ambient).map_err(|e| failed(&e))?;
-    let held = caps::read(None, CapSet::Permitted).map_err(|e| failed(&e))?;
-    let rights = [
+    become_user(user)?;
+    let wanted = CapsHashSet::from([
         Capability::CAP_BPF,
         Capability::CAP_NET_ADMIN,
         Capability::CAP_PERFMON,
-    ];
-    let rights: CapsHashSet = rights.into_iter().filter(|it| held.contains(it)).collect();
-    for set in [CapSet::Effective, CapSet::Permitted] {
-        caps::set(None, set, &rights).map_err(|e| failed(&e))?;
-    }
-    caps::clear(None, CapSet::Inheritable).map_err(|e| failed(&e))?;
-    prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
-    prctl(libc::PR_SET_DUMPABLE, 0)?;
-    system_calls::restrict(&system_calls::of_loader())
+    ]);
+    keep_only(&held_of(&wanted)?, &system_calls::of_loader())
 }
 
 /// Closes every descriptor but the socket and those of BPF objects that hold no attachment.

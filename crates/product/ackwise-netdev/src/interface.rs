@@ -7,6 +7,8 @@ use crate::ifreq::{self, index_of};
 use crate::netlink::Netlink;
 use crate::packet_socket::{self, Layer};
 
+/// The length of an Ethernet header in bytes.
+const ETHERNET_HEADER: u8 = 14;
 const ARPHRD_ETHER: u16 = 1;
 const ARPHRD_LOOPBACK: u16 = 772;
 /// PPP, RAWIP and NONE (tun, wg): packets begin with the IP header.
@@ -70,6 +72,15 @@ impl Interface {
             kind,
             mtu,
         })
+    }
+
+    /// Returns the length in bytes of the link header of its packets, without VLAN tags.
+    #[must_use]
+    pub fn header_len(&self) -> u8 {
+        match self.kind {
+            LinkKind::Ethernet => ETHERNET_HEADER,
+            LinkKind::Ip => 0,
+        }
     }
 
     /// Says whether the interface is still in this network namespace.

@@ -21,12 +21,14 @@ use caps::{CapSet, Capability, CapsHashSet};
 use nix::fcntl::{FcntlArg, OFlag};
 use nix::sys::signal::SigSet;
 use nix::sys::wait::{WaitStatus, waitpid};
-use nix::unistd::{ForkResult, Gid, Pid, Uid, fork, pipe2, setgroups, setresgid, setresuid};
+use nix::unistd::{ForkResult, Pid, fork, pipe2};
 
 use crate::Error;
 use crate::netlink::Netlink;
 use crate::qdisc::Replaced;
+use crate::rights::{become_user, keep_only};
 use crate::system_calls::{self, prctl};
+use crate::user::User;
 
 /// The exit code of a janitor that could not put a queue discipline back.
 const NOT_RESTORED: i32 = 2;
@@ -79,7 +81,7 @@ impl Janitor {
     /// # Errors
     /// The system refuses a pipe, a socket or a process, or something that the process needs.
     pub fn start(
-        owner: (Uid, Gid),
+        owner: &User,
         lock: &File,
         files: &[PathBuf],
         replaced: Option<&Replaced>,
@@ -167,7 +169,7 @@ fn c_string(path: &Path) -> Option<CString> {
 }
 
 /// In the child: keeps some descriptors, and gives up everything else.
-fn prepare(owner: (Uid, Gid), kept: &Kept) -> Result<(), Error> {
+fn prepare(owner: &User, kept: &Kept) -> Result<(), Error> {
     let failed = |error: &dyn std::fmt::Display| Error::privileges("set up the janitor", error);
     // A signal to all processes of a terminal or a unit is the daemon's to obey.
     SigSet::all().thread_block().map_err(|e| failed(&e))?;
@@ -199,40 +201,16 @@ fn prepare(owner: (Uid, Gid), kept: &Kept) -> Result<(), Error> {
     };
     prctl(libc::PR_SET_NAME, name.as_ptr() as libc::c_ulong)?;
     let _ = caps::clear(None, CapSet::Bounding);
-    become_owner(owner, kept.netlink.is_some())?;
-    let rights = match kept.netlink {
-        Some(_) => CapsHashSet::from([Capability::CAP_NET_ADMIN]),
-        None => CapsHashSet::new(),
-    };
-    caps::clear(None, CapSet::Ambient).map_err(|e| failed(&e))?;
-    for set in [CapSet::Effective, CapSet::Permitted] {
-        caps::set(None, set, &rights).map_err(|e| failed(&e))?;
+    // The files are this user's, or root's and this process is, too.
+    become_user(Some(owner).filter(|owner| !owner.uid.is_root()))?;
+    // Who is to put a queue discipline back needs the right: without it this fails now, and not then.
+    match kept.netlink {
+        Some(_) => keep_only(
+            &CapsHashSet::from([Capability::CAP_NET_ADMIN]),
+            &system_calls::of_guard(),
+        ),
+        None => keep_only(&CapsHashSet::new(), &system_calls::of_janitor()),
     }
-    caps::clear(None, CapSet::Inheritable).map_err(|e| failed(&e))?;
-    prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
-    prctl(libc::PR_SET_DUMPABLE, 0)?;
-    let calls = match kept.netlink {
-        Some(_) => system_calls::of_guard(),
-        None => system_calls::of_janitor(),
-    };
-    system_calls::restrict(&calls)
-}
-
-/// Becomes the owner of the files, unless this process is not root's: then it is already.
-fn become_owner((uid, gid): (Uid, Gid), keeps_rights: bool) -> Result<(), Error> {
-    if !nix::unistd::geteuid().is_root() {
-        return Ok(());
-    }
-    let failed = |error: nix::Error| Error::privileges("set up the janitor", &error);
-    setgroups(&[]).map_err(failed)?;
-    if !uid.is_root() {
-        if keeps_rights {
-            prctl(libc::PR_SET_KEEPCAPS, 1)?;
-        }
-        setresgid(gid, gid, gid).map_err(failed)?;
-        setresuid(uid, uid, uid).map_err(failed)?;
-    }
-    Ok(())
 }
 
 /// In the child: waits until nobody has the other end of the pipe, and clears up. Returns the exit

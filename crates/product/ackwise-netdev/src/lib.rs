@@ -4,8 +4,8 @@
 //! - Packets: [`TunDevice`] takes them out of the kernel, [`PacketSocket`] sends them, and an
 //!   [`Attachment`] is a BPF program at an [`Interface`]. Any other [`packet_socket`] and
 //!   [`raw_socket`] is opened here as well.
-//! - Questions to the kernel: [`netlink`], [`clsact`], [`ifreq`] and [`surroundings`]; the root
-//!   queue discipline and the way back: [`qdisc`].
+//! - Questions to the kernel: [`netlink`], [`clsact`], [`ifreq`], [`surroundings`] and [`kernel`]; the
+//!   root queue discipline and the way back: [`qdisc`].
 //! - [`sockopt`]: socket options and filters.
 //! - Daemons: [`control`] is the socket by which a running one is found, asked and stopped,
 //!   [`registry`] a directory in which those of all network namespaces are found, [`daemon`]
@@ -24,6 +24,7 @@ pub mod helper;
 pub mod ifreq;
 mod interface;
 pub mod janitor;
+pub mod kernel;
 pub mod netlink;
 mod packet_sender;
 pub mod packet_socket;
@@ -31,6 +32,7 @@ pub mod privileges;
 pub mod qdisc;
 pub mod raw_socket;
 pub mod registry;
+mod rights;
 pub mod sockopt;
 pub mod surroundings;
 pub mod system_calls;

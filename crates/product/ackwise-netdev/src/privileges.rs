@@ -10,18 +10,21 @@
 
 use caps::{CapSet, Capability, CapsHashSet};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::unistd::{setgroups, setresgid, setresuid};
 use serde::Serialize;
 
 use crate::Error;
+use crate::kernel;
 use crate::registry::Entry;
-use crate::system_calls::{self, prctl};
+use crate::rights::{become_user, held_of, keep_only};
+use crate::system_calls;
 
 pub use crate::system_calls::Uses;
 pub use crate::user::{SYSTEM_USER, User};
 
 /// Since this version map operations need no capability, only a descriptor.
 const FREE_MAPS: (u32, u32) = (5, 19);
+/// A version that cannot be read counts as old.
+const UNKNOWN: (u32, u32) = (0, 0);
 
 /// Returns the capabilities that are kept on a kernel of this version.
 fn kept_capabilities(uses: &Uses, kernel: (u32, u32)) -> CapsHashSet {
@@ -61,32 +64,10 @@ pub fn drop_all(user: Option<&User>, uses: &Uses) -> Result<(), Error> {
     if uses.realtime > 0 {
         permit_realtime(uses.realtime);
     }
-    let failed = |what| move |error: caps::errors::CapsError| Error::privileges(what, &error);
     empty_bounding_set();
-    caps::clear(None, CapSet::Ambient).map_err(failed("empty the ambient set"))?;
-    if nix::unistd::geteuid().is_root() {
-        // A root that may not do this stays in groups that give it nothing.
-        let failed = |errno: nix::Error| Error::privileges("become another user", &errno);
-        let ungrouped = setgroups(&[]);
-        if let Some(User { uid, gid }) = user {
-            ungrouped.map_err(failed)?;
-            prctl(libc::PR_SET_KEEPCAPS, 1)?;
-            setresgid(*gid, *gid, *gid).map_err(failed)?;
-            setresuid(*uid, *uid, *uid).map_err(failed)?;
-        }
-    }
-    let held = caps::read(None, CapSet::Permitted).map_err(failed("read the permitted set"))?;
-    let kept: CapsHashSet = kept_capabilities(uses, kernel_version());
-    let kept: CapsHashSet = kept.intersection(&held).copied().collect();
-    // The effective set has to stay within the permitted set.
-    for set in [CapSet::Effective, CapSet::Permitted] {
-        caps::set(None, set, &kept).map_err(failed("give up capabilities"))?;
-    }
-    caps::clear(None, CapSet::Inheritable).map_err(failed("empty the inheritable set"))?;
-    prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
-    // No other process of the same user reads its memory, which may have keys.
-    prctl(libc::PR_SET_DUMPABLE, 0)?;
-    system_calls::restrict(&system_calls::of_daemon(uses))
+    become_user(user)?;
+    let wanted = kept_capabilities(uses, kernel::version().unwrap_or(UNKNOWN));
+    keep_only(&held_of(&wanted)?, &system_calls::of_daemon(uses))
 }
 
 /// Empties the bounding set, so that a program that is executed cannot regain capabilities.
@@ -118,19 +99,6 @@ fn permit_realtime(priority: u32) {
     }
 }
 
-/// Returns the kernel's version. One that cannot be read counts as old.
-fn kernel_version() -> (u32, u32) {
-    let release = nix::sys::utsname::uname()
-        .map(|name| name.release().to_string_lossy().into_owned())
-        .unwrap_or_default();
-    version_of(&release).unwrap_or((0, 0))
-}
-
-fn version_of(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,12 +117,5 @@ mod tests {
         let kept = [Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW];
         assert_eq!(kept_capabilities(&uses, new), CapsHashSet::from(kept));
         assert!(kept_capabilities(&uses, old).contains(&Capability::CAP_BPF));
-    }
-
-    #[test]
-    fn versions() {
-        assert_eq!(version_of("6.12.8-amd64"), Some((6, 12)));
-        assert_eq!(version_of("7.0"), Some((7, 0)));
-        assert_eq!(version_of("unknown"), None);
     }
 }

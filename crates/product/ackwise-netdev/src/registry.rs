@@ -25,7 +25,7 @@ use crate::Error;
 use crate::control::{Listener, from_json};
 use crate::janitor::{Janitor, RateSetter};
 use crate::qdisc::Replaced;
-use crate::user::{effective_user, is_system_user};
+use crate::user::{User, effective_user, is_system_user};
 
 /// How often a lock is tried that somebody may hold just to read.
 const TRIES: usize = 4;
@@ -342,15 +342,9 @@ impl<R: Serialize> Entry<R> {
     /// # Errors
     /// The directory cannot be read, or the system refuses another process.
     pub(crate) fn outlive_rights(&mut self, user: u32) -> Result<(), Error> {
-        let dir = self.path.parent().unwrap_or(Path::new("."));
-        let about = fs::metadata(dir).map_err(|source| Error::Registry {
-            path: dir.to_owned(),
-            source,
-        })?;
-        if about.uid() != user {
-            let owner = (Uid::from_raw(about.uid()), Gid::from_raw(about.gid()));
-            let files = [socket_of(&self.path), self.path.clone()];
-            self.janitor = Some(Janitor::start(owner, &self.file, &files, None)?);
+        let owner = self.owner()?;
+        if owner.uid.as_raw() != user {
+            self.start_janitor(&owner, None)?;
         }
         Ok(())
     }
@@ -362,12 +356,24 @@ impl<R: Serialize> Entry<R> {
     /// # Errors
     /// The directory cannot be read, or the system refuses another process.
     pub fn guard(&mut self, replaced: Option<&Replaced>) -> Result<(), Error> {
+        let owner = self.owner()?;
+        self.start_janitor(&owner, replaced)
+    }
+
+    /// Returns who may remove the files: the owner of the directory.
+    fn owner(&self) -> Result<User, Error> {
         let dir = self.path.parent().unwrap_or(Path::new("."));
         let about = fs::metadata(dir).map_err(|source| Error::Registry {
             path: dir.to_owned(),
             source,
         })?;
-        let owner = (Uid::from_raw(about.uid()), Gid::from_raw(about.gid()));
+        Ok(User {
+            uid: Uid::from_raw(about.uid()),
+            gid: Gid::from_raw(about.gid()),
+        })
+    }
+
+    fn start_janitor(&mut self, owner: &User, replaced: Option<&Replaced>) -> Result<(), Error> {
         let files = [socket_of(&self.path), self.path.clone()];
         self.janitor = Some(Janitor::start(owner, &self.file, &files, replaced)?);
         Ok(())

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use ackwise_bpf::inject as sys;
-use ackwise_netdev::{Role, TunDevice};
+use ackwise_netdev::{Role, TunDevice, kernel};
 use ackwise_policy::LinkKind;
 use aya::maps::{Map, MapData};
 use aya::programs::{ProgramError, TestRun, Xdp, XdpMode};
@@ -61,7 +61,7 @@ impl BatchInjector {
     /// Fails if the kernel has no support for it, or refuses.
     pub fn load(device: &TunDevice) -> Result<Self, Error> {
         let fail = |why: &dyn std::error::Error| ackwise_netdev::Error::program(&device.name, why);
-        if release().is_some_and(|release| release < MIN_KERNEL) {
+        if kernel::version().is_some_and(|version| version < MIN_KERNEL) {
             let (major, minor) = MIN_KERNEL;
             let why = format!("the kernel is older than {major}.{minor}");
             let interface = device.name.clone();
@@ -174,16 +174,6 @@ impl BatchInjector {
     }
 }
 
-/// Returns the version of the running kernel, if it can be read.
-fn release() -> Option<(u32, u32)> {
-    version(&std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?)
-}
-
-fn version(text: &str) -> Option<(u32, u32)> {
-    let mut numbers = text.trim().split(|c: char| !c.is_ascii_digit());
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
-}
-
 /// The memory that the program and this process share. The program runs only while this thread
 /// waits for its call.
 struct Memory(MapMemory);
@@ -241,19 +231,5 @@ impl Memory {
             len.read_volatile()
         };
         &room[..usize::from(len).min(MAX_PACKET)]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions() {
-        assert_eq!(version("6.12.43-uml+\n"), Some((6, 12)));
-        assert_eq!(version("6.6\n"), Some((6, 6)));
-        assert_eq!(version("5.15.0-1+deb"), Some((5, 15)));
-        assert_eq!(version("next"), None);
-        assert!((6, 10) > MIN_KERNEL && (6, 5) < MIN_KERNEL && (5, 19) < MIN_KERNEL);
     }
 }

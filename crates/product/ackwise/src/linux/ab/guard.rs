@@ -5,14 +5,15 @@ use std::time::{Duration, Instant};
 use ackwise_cli::{Format, text};
 use ackwise_datapath::{Position, Stats};
 use ackwise_netdev::daemon::{Outcome as Ended, Supervisor};
+use ackwise_netdev::kernel;
 use ackwise_switchback::{Design, Verdict};
 use serde_json::json;
 
 use super::blocks::{Blocks, Lengths};
 use super::outcome::Meter;
 use super::report::{Report, Setup, judged, report, sentence};
+use super::seed_of_the_time;
 use super::subject::Subject;
-use super::{kernel, seed_of_the_time};
 use crate::linux::cli::ab::GuardArgs;
 use crate::linux::status::name;
 use crate::linux::watch::watch;
@@ -103,7 +104,7 @@ impl<S: Subject> Guarded<'_, S> {
             difference: DIFFERENCE,
             error,
             seed: seed_of_the_time(),
-            kernel: kernel(),
+            kernel: kernel::release(),
             version: env!("CARGO_PKG_VERSION"),
         }
     }

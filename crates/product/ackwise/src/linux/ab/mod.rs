@@ -16,6 +16,7 @@ use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
 use ackwise_datapath::{Datapath, Prepared};
 use ackwise_netdev::daemon::Supervisor;
+use ackwise_netdev::kernel;
 use ackwise_switchback::{Design, Found, Verdict};
 use anyhow::Context;
 use indicatif::ProgressBar;
@@ -57,7 +58,7 @@ pub fn ab(args: &AbArgs, format: Format) -> anyhow::Result<()> {
         difference: args.difference,
         error: args.error,
         seed: args.seed.unwrap_or_else(seed_of_the_time),
-        kernel: kernel(),
+        kernel: kernel::release(),
         version: env!("CARGO_PKG_VERSION"),
     };
     let meter = Meter::new(options.position);
@@ -98,11 +99,6 @@ pub fn ab(args: &AbArgs, format: Format) -> anyhow::Result<()> {
 fn seed_of_the_time() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| since.as_nanos() as u64)
-}
-
-fn kernel() -> String {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");
-    release.map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
 }
 
 struct Experiment<'a> {

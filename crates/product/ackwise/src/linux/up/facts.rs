@@ -6,7 +6,7 @@ use ackwise_netdev::netlink::Netlink;
 use ackwise_netdev::qdisc::Qdisc;
 use ackwise_netdev::registry::netns_inode;
 use ackwise_netdev::surroundings::{self, DefaultRoutes, Device, Link};
-use ackwise_netdev::{Error as Netdev, ifreq};
+use ackwise_netdev::{Error as Netdev, ifreq, kernel};
 use serde::Serialize;
 
 use super::{Record, registry};
@@ -145,7 +145,7 @@ impl Facts {
         let routes = routes.map_err(Netdev::system("read the routes"))?;
         let queue = queue(&mut netlink, &own_name, index);
         let queue = queue.map_err(Netdev::system("read the queue disciplines"))?;
-        let release = release();
+        let release = kernel::release();
         Ok(Self {
             interface: name.to_owned(),
             index,
@@ -160,7 +160,7 @@ impl Facts {
             at_work: at_work(name),
             left_by_killed: false,
             kernel: Kernel {
-                tcx: version(&release) >= (6, 6),
+                tcx: kernel::version() >= Some((6, 6)),
                 cake: surroundings::has_module(&release, "sch_cake")
                     .or_else(|| netlink.has_cake(index).ok()),
                 release,
@@ -295,20 +295,6 @@ fn at_work(name: &str) -> Option<Vec<AtWork>> {
     Some(found)
 }
 
-fn release() -> String {
-    let name = nix::sys::utsname::uname();
-    name.map_or_else(
-        |_| "unknown".to_owned(),
-        |name| name.release().to_string_lossy().into_owned(),
-    )
-}
-
-fn version(release: &str) -> (u32, u32) {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
-    let mut next = || numbers.next().and_then(|n| n.parse().ok()).unwrap_or(0);
-    (next(), next())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -391,9 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_and_names_of_devices() {
-        assert_eq!(version("6.12.8-amd64"), (6, 12));
-        assert_eq!(version("unknown"), (0, 0));
+    fn the_device_of_sqm_has_a_name_that_the_kernel_takes() {
         assert_eq!(sqm_device("eth0"), "ifb4eth0");
         assert_eq!(sqm_device("a-long-name-xyz").len(), 15);
         assert_eq!(sqm_device("abcdefghij\u{e4}"), "ifb4abcdefghij");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ackwise_cli::{Format, text as out};
-use ackwise_netdev::daemon::{Ended, Lifecycle, Worker, ordinary};
+use ackwise_netdev::daemon::{Ended, Lifecycle, Worker, drop_realtime};
 use ackwise_netdev::netlink::Netlink;
 use ackwise_netdev::qdisc::Qdisc;
 use anyhow::Context;
@@ -26,7 +26,7 @@ pub fn start(
     let mut netlink = Netlink::open().context("opening a netlink socket")?;
     let (interface, datapath) = (interface.to_owned(), datapath.clone());
     let worker = Worker::spawn("ackwise-root", lifecycle, move || {
-        ordinary();
+        drop_realtime();
         while !life.wait_stop(LOOK) {
             // An interface that is gone ends everything else as well.
             let Ok(all) = netlink.qdiscs(index) else {

@@ -1,0 +1,43 @@
+//! Which kernel runs.
+
+/// Returns what `uname -r` prints, and `unknown` if the kernel does not say.
+#[must_use]
+pub fn release() -> String {
+    nix::sys::utsname::uname().map_or_else(
+        |_| "unknown".to_owned(),
+        |name| name.release().to_string_lossy().into_owned(),
+    )
+}
+
+/// Returns the version and the subversion of the running kernel, 6 and 12 of `6.12.8-amd64`; `None` if
+/// the kernel does not say.
+#[must_use]
+pub fn version() -> Option<(u32, u32)> {
+    version_of(&release())
+}
+
+fn version_of(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_begins_with_its_version() {
+        assert_eq!(version_of("6.12.8-amd64"), Some((6, 12)));
+        assert_eq!(version_of("6.12.43-uml+"), Some((6, 12)));
+        assert_eq!(version_of("7.0"), Some((7, 0)));
+        assert_eq!(version_of("next"), None);
+        assert_eq!(version_of("unknown"), None);
+    }
+
+    #[test]
+    fn the_running_kernel_has_a_release() {
+        let file = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
+        assert_eq!(release(), file.trim());
+        assert!(version() >= Some((6, 1)), "{:?}", version());
+    }
+}
