@@ -83,9 +83,7 @@ struct Constants {
 impl Constants {
     /// Reads them from the kernel.
     fn of(programs: &mut Programs, raw: &sys::aw_options) -> Result<Self, Error> {
-        let data = constants_of(programs)?;
-        let size = data.info()?.value_size();
-        let bytes = bpf::first_value(data.fd().as_fd(), size);
+        let bytes = bpf::first_value(constants_of(programs)?);
         let bytes = bytes.map_err(Error::system("read the constants of the programs"))?;
         let wanted = bytes_of(raw);
         let mut places = bytes.windows(wanted.len()).enumerate();

@@ -3,7 +3,9 @@
 
 use std::io;
 use std::mem::size_of;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use aya::maps::{MapData, MapType};
 
 use crate::Direction;
 
@@ -74,9 +76,14 @@ struct LinkUpdate {
     old_prog_fd: u32,
 }
 
-fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_int> {
+/// Calls bpf(2).
+///
+/// # Safety
+/// `T` is the beginning of `union bpf_attr` for this command. What it points to outlives the call, and has
+/// as many bytes as the kernel reads or writes there.
+unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_int> {
     let attributes = std::ptr::from_ref(attributes);
-    // SAFETY: so many readable bytes, as the command wants them; what it points to outlives the call.
+    // SAFETY: so many readable bytes; the caller says that the rest is as the command wants it.
     let answer = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size_of::<T>()) };
     if answer < 0 {
         return Err(io::Error::last_os_error());
@@ -112,7 +119,8 @@ pub(crate) fn create_tcx_link(
         reserved: 0,
         expected_revision: 0,
     };
-    let link = bpf(LINK_CREATE, &attributes)?;
+    // SAFETY: the attributes of this command, without pointers.
+    let link = unsafe { bpf(LINK_CREATE, &attributes) }?;
     // SAFETY: the kernel has just made it for the caller.
     Ok(unsafe { OwnedFd::from_raw_fd(link) })
 }
@@ -125,7 +133,8 @@ pub(crate) fn update_link(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::
         flags: 0,
         old_prog_fd: 0,
     };
-    bpf(LINK_UPDATE, &attributes).map(drop)
+    // SAFETY: the attributes of this command, without pointers.
+    unsafe { bpf(LINK_UPDATE, &attributes) }.map(drop)
 }
 
 /// Makes a map with one value that nobody changes any more. To the verifier it is a constant.
@@ -141,10 +150,11 @@ pub fn constant_map(value: &[u8]) -> io::Result<OwnedFd> {
         max_entries: 1,
         map_flags: F_RDONLY_PROG,
     };
-    let map = bpf(MAP_CREATE, &attributes)?;
+    // SAFETY: the attributes of this command, without pointers.
+    let map = unsafe { bpf(MAP_CREATE, &attributes) }?;
     // SAFETY: the kernel has just made it for the caller.
     let map = unsafe { OwnedFd::from_raw_fd(map) };
-    let map_fd = map.as_raw_fd().cast_unsigned();
+    let map_fd = number(map.as_fd());
     let key = 0_u32;
     let element = MapElement {
         map_fd,
@@ -153,25 +163,34 @@ pub fn constant_map(value: &[u8]) -> io::Result<OwnedFd> {
         value: value.as_ptr() as u64,
         flags: 0,
     };
-    bpf(MAP_UPDATE_ELEM, &element)?;
-    bpf(MAP_FREEZE, &MapFreeze { map_fd })?;
+    // SAFETY: the attributes of this command; the map was made for a key and a value of these lengths.
+    unsafe { bpf(MAP_UPDATE_ELEM, &element) }?;
+    // SAFETY: the attributes of this command, without pointers.
+    unsafe { bpf(MAP_FREEZE, &MapFreeze { map_fd }) }?;
     Ok(map)
 }
 
-/// Returns the first value of an array whose values have this size.
+/// Returns the first value of an array.
 ///
 /// # Errors
-/// The kernel refuses.
-pub fn first_value(map: BorrowedFd<'_>, size: u32) -> io::Result<Vec<u8>> {
-    let mut value = vec![0_u8; size as usize];
+/// The map is none, or the kernel refuses.
+pub fn first_value(map: &MapData) -> io::Result<Vec<u8>> {
+    let about = map.info().map_err(io::Error::other)?;
+    // Of a map with a value a CPU the kernel writes all of them.
+    if !matches!(about.map_type(), Ok(MapType::Array)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut value = vec![0_u8; about.value_size() as usize];
     let key = 0_u32;
     let element = MapElement {
-        map_fd: number(map),
+        map_fd: number(map.fd().as_fd()),
         reserved: 0,
         key: std::ptr::from_ref(&key) as u64,
         value: value.as_mut_ptr() as u64,
         flags: 0,
     };
-    bpf(MAP_LOOKUP_ELEM, &element)?;
+    // SAFETY: the attributes of this command; an array has keys of four bytes, and says itself how long
+    // its values are.
+    unsafe { bpf(MAP_LOOKUP_ELEM, &element) }?;
     Ok(value)
 }
