@@ -81,8 +81,7 @@ pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
     });
     for name in &names {
         if let Err(error) = children.start(name) {
-            children.signal(Signal::SIGTERM);
-            return children.finish(false).and(Err(error));
+            return Err(children.give_up(error));
         }
     }
     let describe = |_: &usize, running: &usize, _| format!("{running} of {} run", children.count());
@@ -94,10 +93,7 @@ pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
         let server = server.and_then(|it| reloaded::serve(&FIRST, it, move || shared.reload()));
         let server = match server {
             Ok(server) => server,
-            Err(error) => {
-                children.signal(Signal::SIGTERM);
-                return children.finish(false).and(Err(error));
-            }
+            Err(error) => return Err(children.give_up(error)),
         };
         if is_hangup_a_request() {
             let shared = Arc::clone(&children);
@@ -401,6 +397,15 @@ impl Children {
         self.with(|all| all.iter().for_each(|started| started.signal(signal)));
     }
 
+    /// Ends those that run, since something is missing that all of them need. Returns why.
+    fn give_up(&self, why: anyhow::Error) -> anyhow::Error {
+        self.signal(Signal::SIGTERM);
+        if let Err(error) = self.finish(false) {
+            tracing::warn!("{error:#}");
+        }
+        why
+    }
+
     /// Waits for those that run, and kills what does not end in time: what they replaced comes back
     /// all the same. Each has said itself what went wrong. Nothing is wrong with one that waits for its
     /// interface until this process is told to end.
@@ -598,5 +603,56 @@ impl Daemon for Starting<'_> {
     fn ended(&self) -> Option<Ended> {
         let settled = self.0.with(|all| all.iter_mut().all(Started::is_settled));
         settled.then_some(Ended::Asked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args, FromArgMatches};
+
+    use super::*;
+
+    /// Whatever becomes of the others, it is said why all end.
+    #[test]
+    fn what_kept_one_from_starting_is_said() {
+        let arguments = UpArgs::augment_args(clap::Command::new("up"));
+        let arguments = arguments.get_matches_from(["up", "--all"]);
+        let children = Children {
+            args: UpArgs::from_arg_matches(&arguments).unwrap(),
+            global: GlobalArgs {
+                format: Format::Text,
+                verbose: 0,
+            },
+            path: PathBuf::new(),
+            all: Mutex::default(),
+            reloads: Mutex::default(),
+            is_ending: AtomicBool::new(false),
+        };
+        let mut command = Command::new("false");
+        let readiness = Readiness::of(&mut command).unwrap();
+        let child = command.spawn().unwrap();
+        let now = Instant::now();
+        children.with(|all| {
+            all.push(Started {
+                name: "no-such-if".to_owned(),
+                child,
+                readiness,
+                is_settled: false,
+                began: now,
+                ended: None,
+                ended_at: now,
+                lacked_interface: true,
+                is_wait_said: false,
+                pause: MIN_PAUSE,
+            });
+        });
+        while children.running() > 0 {
+            std::thread::sleep(LOOK);
+        }
+        let why = children.give_up(anyhow!("starting `ackwise up eth1`: no process is left"));
+        assert!(
+            why.to_string().starts_with("starting `ackwise up eth1`"),
+            "{why}"
+        );
     }
 }
