@@ -86,25 +86,44 @@ fn accept(listener: &TcpListener, stop: &AtomicBool, page: &Arc<Page>) {
                 continue;
             }
         };
-        if busy.fetch_add(1, Ordering::Relaxed) >= MAX_AT_ONCE {
-            busy.fetch_sub(1, Ordering::Relaxed);
+        let Some(request) = Request::begin(&busy) else {
             refuse(&stream);
             continue;
-        }
-        if stream.set_nonblocking(false).is_err() {
-            busy.fetch_sub(1, Ordering::Relaxed);
+        };
+        if let Err(error) = stream.set_nonblocking(false) {
+            tracing::debug!("metrics: a connection: {error}");
             continue;
         }
-        let (page, done) = (page.clone(), busy.clone());
+        let page = page.clone();
         let spawned = std::thread::Builder::new()
             .name("scrape".into())
             .spawn(move || {
-                let _ = serve(stream, &*page);
-                done.fetch_sub(1, Ordering::Relaxed);
+                let _request = request;
+                if let Err(error) = serve(stream, &*page) {
+                    tracing::debug!("metrics: a client: {error}");
+                }
             });
-        if spawned.is_err() {
-            busy.fetch_sub(1, Ordering::Relaxed);
+        if let Err(error) = spawned {
+            tracing::warn!("metrics: no thread for a request: {error}");
         }
+    }
+}
+
+/// One of the requests that are served at the same time, until this is dropped: also when its thread
+/// panics.
+struct Request(Arc<AtomicUsize>);
+
+impl Request {
+    /// Begins one, unless there are as many as may be.
+    fn begin(busy: &Arc<AtomicUsize>) -> Option<Self> {
+        let request = Self(Arc::clone(busy));
+        (busy.fetch_add(1, Ordering::Relaxed) < MAX_AT_ONCE).then_some(request)
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -330,6 +349,24 @@ mod tests {
         }
         // And it still serves.
         assert!(ask(&s, b"GET /metrics HTTP/1.1\r\n\r\n").contains("a_metric 1"));
+    }
+
+    #[test]
+    fn a_page_that_panics_takes_no_place_from_others() {
+        let asked = AtomicUsize::new(0);
+        let page: Arc<Page> = Arc::new(move |_| {
+            assert!(
+                asked.fetch_add(1, Ordering::Relaxed) > MAX_AT_ONCE,
+                "for this test"
+            );
+            Ok("a_metric 1\n# EOF\n".into())
+        });
+        let s = Server::start(TcpListener::bind("127.0.0.1:0").unwrap(), page).unwrap();
+        let scrape = || ask(&s, b"GET /metrics HTTP/1.1\r\n\r\n");
+        for _ in 0..=MAX_AT_ONCE {
+            assert_eq!(scrape(), "");
+        }
+        assert!(scrape().contains("a_metric 1"));
     }
 
     #[test]
