@@ -3,6 +3,8 @@
 mod common;
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
 
 use common::ACKWISE;
 
@@ -55,6 +57,23 @@ fn a_key_in_a_directory_that_is_not_there() {
     let said = String::from_utf8_lossy(&run.stderr);
     let mend = format!("mkdir -p {}", missing.display());
     assert!(said.contains(&mend), "{said}");
+}
+
+#[test]
+fn half_a_key_is_not_left() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("key");
+    // Where there is no room: no file may be longer than nothing.
+    let full = "trap '' XFSZ; ulimit -f 0; exec \"$0\" tunnel keygen \"$1\"";
+    let run = Command::new("sh")
+        .args(["-c", full])
+        .args([Path::new(ACKWISE.path()), &path])
+        .output()
+        .expect("runs");
+    assert_eq!(run.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(said.contains("cannot write"), "{said}");
+    assert!(!path.exists());
 }
 
 /// The key pair of RFC 7748 §6.1, as `wg` writes it.

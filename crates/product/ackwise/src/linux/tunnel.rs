@@ -29,10 +29,7 @@ fn keygen(file: &Path, format: Format) -> anyhow::Result<()> {
     let keys = KeyPair::generate().context("cannot make a key")?;
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
-    let written = options
-        .open(file)
-        .and_then(|mut file| writeln!(file, "{}", key_to_base64(&keys.secret)));
-    match written {
+    let mut made = match options.open(file) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             let what = format!("{} exists: a key is not overwritten", file.display());
             return Err(BadInput::new(what)
@@ -46,7 +43,12 @@ fn keygen(file: &Path, format: Format) -> anyhow::Result<()> {
                 .mend(format!("mkdir -p {directory}"))
                 .into());
         }
-        written => written.with_context(|| format!("cannot write {}", file.display()))?,
+        opened => opened.with_context(|| format!("cannot write {}", file.display()))?,
+    };
+    if let Err(error) = writeln!(made, "{}", key_to_base64(&keys.secret)) {
+        // Half a key is none, and would keep the next one from being made.
+        let _ = std::fs::remove_file(file);
+        return Err(error).with_context(|| format!("cannot write {}", file.display()));
     }
     print_public_key(&keys, format)
 }
