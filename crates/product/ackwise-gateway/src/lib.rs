@@ -47,7 +47,7 @@ pub use crate::echo::Acc;
 pub use crate::error::Error;
 pub use crate::frame::{Flow, Frame, FrameBuf};
 pub use crate::gateway::{Gateway, Prepared};
-pub use crate::stats::{Amount, Dropped, Measured, Passed, Stats, Waiting};
+pub use crate::stats::{Amount, Cause, Dropped, Measured, Passed, Stats, Waiting};
 pub use ackwise_autorate::State;
 pub use ackwise_netdev::AttachMode;
 pub use ackwise_netdev::daemon::Ended;

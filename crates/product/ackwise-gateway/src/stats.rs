@@ -37,6 +37,54 @@ pub struct Dropped {
     pub refused: u64,
 }
 
+/// Packets that were dropped for one cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cause {
+    /// Its name in metrics.
+    pub name: &'static str,
+    /// In words.
+    pub words: &'static str,
+    /// The number of packets.
+    pub packets: u64,
+}
+
+impl Dropped {
+    /// Returns every cause, also those of no packet.
+    #[must_use]
+    pub fn causes(&self) -> [Cause; 7] {
+        // Without `..`, so that a cause which is added is shown wherever the others are.
+        let Dropped {
+            full,
+            early,
+            forced,
+            overrun,
+            no_room,
+            down,
+            refused,
+        } = *self;
+        let cause = |name, words, packets| Cause {
+            name,
+            words,
+            packets,
+        };
+        [
+            cause("full", "queue full", full),
+            cause("early", "early", early),
+            cause("forced", "RED, forced", forced),
+            cause("overrun", "not read in time", overrun),
+            cause("no-room", "interface had no room", no_room),
+            cause("down", "interface down", down),
+            cause("refused", "interface refused", refused),
+        ]
+    }
+
+    /// Returns the packets that were dropped for any cause.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.causes().iter().map(|cause| cause.packets).sum()
+    }
+}
+
 /// Packets that the hook let pass without asking the gateway, by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Passed {

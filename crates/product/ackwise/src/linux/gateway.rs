@@ -225,10 +225,6 @@ fn thin(rate_bps: u64, interface: &str) -> String {
 pub fn live(before: &Stats, now: &Stats, took: Duration) -> String {
     let span = took.as_secs_f64().max(1e-3);
     let per_s = |count: fn(&Stats) -> u64| count(now).saturating_sub(count(before)) as f64 / span;
-    let dropped = |stats: &Stats| {
-        let all = &stats.dropped;
-        all.full + all.early + all.forced + all.overrun + all.no_room + all.down + all.refused
-    };
     format!(
         "{} packets/s in, {} out ({}); {} ACKs/s redundant, {} marked/s, {} dropped/s; {} wait, {} \
          at most",
@@ -237,7 +233,7 @@ pub fn live(before: &Stats, now: &Stats, took: Duration) -> String {
         rate((per_s(|s| s.sent.bytes) * 8.0) as u64),
         text::count(per_s(|s| s.filtered.packets).round()),
         text::count(per_s(|s| s.marked).round()),
-        text::count(per_s(dropped).round()),
+        text::count(per_s(|s| s.dropped.total()).round()),
         now.waiting.packets,
         text::micros(now.waiting.max_wait_us as f64),
     )
@@ -291,27 +287,25 @@ pub fn in_full(stats: &Stats) -> String {
         None => rate(stats.rate_bps),
         Some(now) => measured_rate(now.rate_bps, now.link_bps, now.state),
     };
-    let (dropped, passed, waiting) = (&stats.dropped, &stats.passed, &stats.waiting);
+    let (passed, waiting) = (&stats.passed, &stats.waiting);
     let mut rows = vec![
         vec!["read".to_owned(), n(stats.read)],
         vec!["sent".to_owned(), n(stats.sent.packets)],
         vec!["redundant ACKs".to_owned(), n(stats.filtered.packets)],
         vec!["marked".to_owned(), n(stats.marked)],
     ];
-    let details = [
-        ("dropped: queue full", dropped.full),
-        ("dropped: early", dropped.early),
-        ("dropped: RED, forced", dropped.forced),
-        ("dropped: not read in time", dropped.overrun),
-        ("dropped: interface had no room", dropped.no_room),
-        ("dropped: interface down", dropped.down),
-        ("dropped: interface refused", dropped.refused),
+    let dropped = stats.dropped.causes();
+    let dropped = dropped.map(|it| (format!("dropped: {}", it.words), it.packets));
+    let passed = [
         ("passed: not IP", passed.other),
         ("passed: neighbour discovery", passed.neighbour),
         ("passed: no sign of life", passed.unattended),
     ];
-    for (what, count) in details.into_iter().filter(|(_, count)| *count > 0) {
-        rows.push(vec![what.to_owned(), n(count)]);
+    let passed = passed.map(|(what, count)| (what.to_owned(), count));
+    for (what, count) in dropped.into_iter().chain(passed) {
+        if count > 0 {
+            rows.push(vec![what, n(count)]);
+        }
     }
     if let Some(acc) = &stats.acc {
         rows.push(vec!["marks told to receivers".to_owned(), n(acc.marks)]);
@@ -321,7 +315,7 @@ pub fn in_full(stats: &Stats) -> String {
         rows.push(vec![format!("ACKs: {reason}"), n(*count)]);
     }
     rows.push(vec!["waiting".to_owned(), n(waiting.packets)]);
-    rows.push(vec!["at most".to_owned(), n(waiting.max_packets)]);
+    rows.push(vec!["waiting at most".to_owned(), n(waiting.max_packets)]);
     format!(
         "{} ({} at {}; process {}, {}, {})\n{}longest wait {}; {:.1} s up, {:.3} CPU s\n",
         stats.interface,
@@ -452,6 +446,25 @@ mod tests {
             "{said}"
         );
         assert!(said.contains("dev wan0 mtu 576"), "{said}");
+    }
+
+    #[test]
+    fn what_was_dropped_is_shown_by_cause() {
+        let mut stats = Stats::default();
+        (stats.dropped.full, stats.dropped.down) = (3, 2);
+        stats.waiting.max_packets = 7;
+        let text = in_full(&stats);
+        for row in [
+            "dropped: queue full      3\n",
+            "dropped: interface down  2\n",
+            "waiting at most          7\n",
+        ] {
+            assert!(text.contains(row), "no {row:?} in\n{text}");
+        }
+        assert!(
+            !text.contains("refused") && !text.contains("passed"),
+            "{text}"
+        );
     }
 
     #[test]

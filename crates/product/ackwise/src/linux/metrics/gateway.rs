@@ -53,7 +53,7 @@ impl Exported for Stats {
 /// What became of packets.
 fn packets(s: &Stats, here: &[(&'static str, &str)]) -> Vec<Family> {
     let counter = Family::counter;
-    let dropped = &s.dropped;
+    let dropped = s.dropped.causes();
     let passed = &s.passed;
     vec![
         counter(
@@ -81,15 +81,7 @@ fn packets(s: &Stats, here: &[(&'static str, &str)]) -> Vec<Family> {
         counter("gateway_packets_dropped", "Packets dropped, by cause").counts(
             here,
             "cause",
-            [
-                ("full", dropped.full),
-                ("early", dropped.early),
-                ("forced", dropped.forced),
-                ("overrun", dropped.overrun),
-                ("no-room", dropped.no_room),
-                ("down", dropped.down),
-                ("refused", dropped.refused),
-            ],
+            dropped.map(|cause| (cause.name, cause.packets)),
         ),
         counter(
             "gateway_packets_passed",

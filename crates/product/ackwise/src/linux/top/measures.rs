@@ -99,7 +99,7 @@ fn attachment(before: &Status, now: &Status, seconds: f64) -> Measures {
         events: events(
             n.reasons
                 .iter()
-                .map(|(name, now)| (name.as_str(), b.reasons.get(name).copied(), *now)),
+                .map(|(name, now)| (name.clone(), b.reasons.get(name).copied(), *now)),
             seconds,
         ),
         flows: now.flows.iter().map(flow_rates).collect(),
@@ -113,7 +113,6 @@ fn gateway(
 ) -> Measures {
     let judged = |stats: &ackwise_gateway::Stats| stats.reasons.values().sum::<u64>();
     let acks = grown(judged(before), judged(now));
-    let (b, n) = (&before.dropped, &now.dropped);
     let counts = [
         ("sent", before.sent.packets, now.sent.packets),
         (
@@ -122,22 +121,22 @@ fn gateway(
             now.filtered.packets,
         ),
         ("marked", before.marked, now.marked),
-        ("dropped: full", b.full, n.full),
-        ("dropped: early", b.early, n.early),
-        ("dropped: forced", b.forced, n.forced),
-        ("dropped: overrun", b.overrun, n.overrun),
-        ("dropped: no room", b.no_room, n.no_room),
     ];
+    let counts = counts.map(|(name, before, now)| (name.to_owned(), Some(before), now));
+    let dropped = before
+        .dropped
+        .causes()
+        .into_iter()
+        .zip(now.dropped.causes());
+    let dropped = dropped.map(|(before, now)| {
+        let name = format!("dropped: {}", now.words);
+        (name, Some(before.packets), now.packets)
+    });
     Measures {
         acks: acks as f64 / seconds,
         saved: share(grown(before.filtered.packets, now.filtered.packets), acks),
         bytes_saved: grown(before.filtered.bytes, now.filtered.bytes) as f64 / seconds,
-        events: events(
-            counts
-                .iter()
-                .map(|(name, before, now)| (*name, Some(*before), *now)),
-            seconds,
-        ),
+        events: events(counts.into_iter().chain(dropped), seconds),
         ..Measures::default()
     }
 }
@@ -169,19 +168,21 @@ fn tunnel(before: &ackwise_tunneld::Stats, now: &ackwise_tunneld::Stats, seconds
             .and_then(|peer| peer.rtt_ms)
             .map(|ms| ms * 1e3),
         events: events(
-            counts.iter().map(|(name, grown)| (*name, Some(0), *grown)),
+            counts
+                .map(|(name, grown)| (name.to_owned(), Some(0), grown))
+                .into_iter(),
             seconds,
         ),
         ..Measures::default()
     }
 }
 
-fn events<'a>(
-    counts: impl Iterator<Item = (&'a str, Option<u64>, u64)>,
+fn events(
+    counts: impl Iterator<Item = (String, Option<u64>, u64)>,
     seconds: f64,
 ) -> Vec<(String, f64)> {
     let mut events: Vec<_> = counts
-        .map(|(name, before, now)| (name.to_owned(), grown(before.unwrap_or(0), now)))
+        .map(|(name, before, now)| (name, grown(before.unwrap_or(0), now)))
         .filter(|(_, grown)| *grown > 0)
         .map(|(name, grown)| (name, grown as f64 / seconds))
         .collect();
@@ -268,6 +269,17 @@ mod tests {
     fn a_restarted_process_counts_from_zero() {
         assert_eq!(grown(100, 130), 30);
         assert_eq!(grown(100, 30), 30);
+    }
+
+    #[test]
+    fn a_gateway_whose_interface_is_down_says_so() {
+        let before = ackwise_gateway::Stats::default();
+        let mut now = before.clone();
+        (now.dropped.down, now.dropped.refused) = (10, 4);
+        let measures = gateway(&before, &now, 2.0);
+        let expected = [("interface down", 5.0), ("interface refused", 2.0)]
+            .map(|(cause, per_s)| (format!("dropped: {cause}"), per_s));
+        assert_eq!(measures.events, expected);
     }
 
     #[test]
