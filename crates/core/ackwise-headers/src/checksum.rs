@@ -3,7 +3,11 @@
 //! A checksum is given and taken as its two bytes on the wire. [`of`] is that of an IPv4 header
 //! whose field is zero, [`of_segment`] that of a TCP segment or UDP datagram. Over bytes that
 //! include a right checksum both say zero. [`sum`], [`word`] and [`pseudo`] are for those that add
-//! parts up by themselves, and [`finish`] ends such a sum.
+//! parts up by themselves, and [`finish`] ends such a sum. [`complete_tcp`] does what the stack left to
+//! a device.
+
+use crate::ip::protocol::{DESTINATION, HOP_BY_HOP, ROUTING, TCP};
+use crate::{Ip, Ipv4, Ipv6, Tcp};
 
 /// Returns the one's complement sum of 16-bit words in the machine's byte order, not yet
 /// folded. An odd last byte is padded with zero. The byte order does not matter as long as
@@ -75,10 +79,129 @@ pub fn changed(checksum: [u8; 2], old: [u8; 2], new: [u8; 2]) -> [u8; 2] {
     finish(complement(checksum) + complement(old) + word(new))
 }
 
+/// Completes the checksum of the TCP segment in an IP packet if it is only the sum over the
+/// pseudo-header, as the stack leaves it for checksum offload. Any other was right or wrong before, and
+/// stays; one of 65,536 wrong ones looks the same. Returns whether it was completed.
+pub fn complete_tcp(packet: &mut [u8]) -> bool {
+    let Some(at) = tcp_offset(packet) else {
+        return false;
+    };
+    // Folded, and not complemented.
+    let left = finish(pseudo_header(packet, at)).map(|byte| !byte);
+    let segment = &mut packet[at..];
+    if segment[TCP_CHECKSUM..TCP_CHECKSUM + 2] != left {
+        return false;
+    }
+    // The sum over the pseudo-header is in the segment.
+    let right = finish(sum(segment));
+    segment[TCP_CHECKSUM..TCP_CHECKSUM + 2].copy_from_slice(&right);
+    true
+}
+
+/// Says whether the checksum of the TCP segment in an IP packet is right. One that has no whole TCP header
+/// has none.
+#[must_use]
+pub fn is_tcp_right(packet: &[u8]) -> bool {
+    let at = tcp_offset(packet);
+    at.is_some_and(|at| finish(pseudo_header(packet, at) + sum(&packet[at..])) == [0, 0])
+}
+
+/// Where the checksum is in a TCP header.
+const TCP_CHECKSUM: usize = 16;
+
+/// What the pseudo-header of a segment at this place adds to its sum.
+fn pseudo_header(packet: &[u8], at: usize) -> u64 {
+    let addresses = match Ip::read(packet) {
+        Some(Ip::V4(ip)) => sum(ip.addresses()),
+        Some(Ip::V6(ip)) => sum(ip.addresses()),
+        None => 0,
+    };
+    addresses + pseudo(TCP, packet.len() - at)
+}
+
+/// Where a TCP header begins that is there as a whole, behind IPv4 options or the IPv6 extension headers
+/// that have no say in a checksum. What the header says of its protocol is not looked at.
+fn tcp_offset(packet: &[u8]) -> Option<usize> {
+    let at = match Ip::read(packet)? {
+        Ip::V4(ip) => Some(ip.header_len()).filter(|len| *len >= Ipv4::LEN)?,
+        Ip::V6(ip) => {
+            let (mut next, mut at) = (ip.next_header(), Ipv6::LEN);
+            while matches!(next, HOP_BY_HOP | ROUTING | DESTINATION) {
+                let [header, length] = *packet.get(at..)?.first_chunk()?;
+                next = header;
+                at += (usize::from(length) + 1) * 8;
+            }
+            at
+        }
+    };
+    (packet.len() >= at + Tcp::LEN).then_some(at)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// A packet with this IP header, whose segment has the checksum that is right.
+    fn packet(header: &[u8], data: &[u8]) -> Vec<u8> {
+        let mut packet = [header, &[7; Tcp::LEN], data].concat();
+        let at = header.len();
+        packet[at + 16..at + 18].fill(0);
+        let right = finish(pseudo_header(&packet, at) + sum(&packet[at..]));
+        packet[at + 16..at + 18].copy_from_slice(&right);
+        packet
+    }
+
+    #[test]
+    fn what_a_device_was_to_complete_is_completed_and_nothing_else() {
+        let mut options = [9; 28];
+        options[0] = 0x47;
+        let mut plain = [9; 20];
+        plain[0] = 0x45;
+        let mut v6 = [9; 40];
+        (v6[0], v6[6]) = (0x60, TCP);
+        // Hop-by-hop options of 8 bytes, then a routing header of 16.
+        let mut behind = [v6.to_vec(), vec![0; 24]].concat();
+        behind[6] = HOP_BY_HOP;
+        (behind[40], behind[41]) = (ROUTING, 0);
+        (behind[48], behind[49]) = (TCP, 1);
+        for header in [&plain[..], &options, &v6, &behind] {
+            for data in [&b""[..], b"odd", b"even"] {
+                let right = packet(header, data);
+                let mut it = right.clone();
+                assert!(is_tcp_right(&it) && !complete_tcp(&mut it));
+                assert_eq!(it, right, "right as it is");
+                let at = header.len();
+                let left = finish(pseudo_header(&it, at)).map(|byte| !byte);
+                it[at + 16..at + 18].copy_from_slice(&left);
+                assert!(!is_tcp_right(&it) && complete_tcp(&mut it));
+                assert_eq!(it, right, "as a device would");
+                let wrong = u16::from_be_bytes(left).wrapping_add(1).to_be_bytes();
+                it[at + 16..at + 18].copy_from_slice(&wrong);
+                let wrong = it.clone();
+                assert!(!is_tcp_right(&it) && !complete_tcp(&mut it));
+                assert_eq!(it, wrong, "wrong before");
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_whole_tcp_header_has_no_checksum() {
+        let refused = |packet: &mut [u8]| !complete_tcp(packet) && !is_tcp_right(packet);
+        for (first, header) in [(0x45, 20), (0x4f, 60), (0x60, 40)] {
+            let mut packet = vec![0; header + Tcp::LEN];
+            (packet[0], packet[6]) = (first, TCP);
+            for len in 0..packet.len() {
+                assert!(refused(&mut packet[..len]), "{first:#x}, {len} bytes");
+            }
+        }
+        // An IPv4 header that is too short, another version, extension headers beyond the end.
+        for (first, length) in [(0x44, 0), (0x40, 0), (0x20, 0), (0x60, 255)] {
+            let mut packet = vec![0; 80];
+            (packet[0], packet[41]) = (first, length);
+            assert!(refused(&mut packet), "{first:#x}");
+        }
+    }
 
     #[test]
     fn the_example_of_rfc_1071() {

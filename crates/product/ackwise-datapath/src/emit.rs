@@ -11,8 +11,7 @@ use aya::maps::{Array, MapData, RingBuf};
 use nix::sys::socket::MsgFlags;
 use portable_atomic::AtomicU64;
 
-use ackwise_headers::checksum::{finish, pseudo, sum};
-use ackwise_headers::protocol;
+use ackwise_headers::checksum;
 use ackwise_netdev::clock::monotonic_ns;
 use ackwise_netdev::daemon::Lifecycle;
 use ackwise_netdev::packet_socket::{self, Destination};
@@ -232,14 +231,13 @@ fn send(injection: &Injection, ifindex: u32, e: &sys::aw_emit, shared: &Shared) 
     let mut frame = Vec::with_capacity(14 + l2 + l3 + 8);
     frame.extend_from_slice(&e.l2[..l2]);
     frame.extend_from_slice(&e.l3[..l3]);
-    match fill_checksum(&mut frame[l2..]) {
-        Checksum::Right => {}
-        Checksum::Filled => {
-            shared.checksums_filled.fetch_add(1, Ordering::Relaxed);
-        }
-        Checksum::Wrong => {
-            shared.checksums_wrong.fetch_add(1, Ordering::Relaxed);
-        }
+    // The copy has what the stack left in the field: all of the checksum, or what a device would have
+    // completed. What is neither was wrong before, and stays so.
+    let packet = &mut frame[l2..];
+    if checksum::complete_tcp(packet) {
+        shared.checksums_filled.fetch_add(1, Ordering::Relaxed);
+    } else if !checksum::is_tcp_right(packet) {
+        shared.checksums_wrong.fetch_add(1, Ordering::Relaxed);
     }
     insert_tag(&mut frame, l2, e);
     let cookie = sys::AW_COOKIE_MAGIC | e.slot;
@@ -285,84 +283,4 @@ fn insert_tag(frame: &mut Vec<u8>, l2: usize, e: &sys::aw_emit) {
     tag[..2].copy_from_slice(&e.vlan_proto.to_ne_bytes());
     tag[2..].copy_from_slice(&e.vlan_tci.to_be_bytes());
     frame.splice(12..12, tag);
-}
-
-enum Checksum {
-    Right,
-    Filled,
-    Wrong,
-}
-
-/// A copied ACK has what the stack left in its checksum field: all of it, or the
-/// pseudo-header's sum that the device would have completed. What is neither was
-/// wrong before, and stays so.
-fn fill_checksum(ip: &mut [u8]) -> Checksum {
-    let (addresses, l4) = match ip.first().map(|b| b >> 4) {
-        Some(4) if ip.len() >= 20 => (sum(&ip[12..20]), usize::from(ip[0] & 15) * 4),
-        Some(6) if ip.len() >= 40 => (sum(&ip[8..40]), transport6(ip)),
-        _ => return Checksum::Wrong,
-    };
-    if ip.len() < l4 + 20 {
-        return Checksum::Wrong;
-    }
-    let pseudo = addresses + pseudo(protocol::TCP, ip.len() - l4);
-    let at = l4 + 16;
-    let old = [ip[at], ip[at + 1]];
-    ip[at..at + 2].fill(0);
-    let right = finish(pseudo + sum(&ip[l4..]));
-    let (set, what) = if old == right {
-        (old, Checksum::Right)
-    } else if old == finish(pseudo).map(|byte| !byte) {
-        (right, Checksum::Filled)
-    } else {
-        (old, Checksum::Wrong)
-    };
-    ip[at..at + 2].copy_from_slice(&set);
-    what
-}
-
-/// Where TCP begins behind IPv6 extension headers that ackwise reads.
-fn transport6(ip: &[u8]) -> usize {
-    let (mut next, mut at) = (ip[6], 40);
-    while matches!(next, 0 | 43 | 60) && ip.len() >= at + 8 {
-        next = ip[at];
-        at += (usize::from(ip[at + 1]) + 1) * 8;
-    }
-    at
-}
-
-#[cfg(test)]
-mod tests {
-    use ackwise_headers::checksum::of_segment;
-
-    use super::*;
-
-    fn ack() -> Vec<u8> {
-        let mut p = vec![
-            0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
-        ];
-        p.extend_from_slice(&[
-            0x30, 0x39, 0, 80, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x10, 1, 0, 0, 0, 0, 0,
-        ]);
-        p
-    }
-
-    #[test]
-    fn partial_checksum_is_completed_once() {
-        let mut p = ack();
-        let pseudo = finish(sum(&p[12..20]) + pseudo(protocol::TCP, 20));
-        p[36..38].copy_from_slice(&pseudo.map(|byte| !byte));
-        assert!(matches!(fill_checksum(&mut p), Checksum::Filled));
-        // Over everything, checksum included, a right one sums to all ones.
-        assert_eq!(of_segment(&p[12..20], protocol::TCP, &p[20..]), [0, 0]);
-        assert!(matches!(fill_checksum(&mut p), Checksum::Right));
-    }
-
-    #[test]
-    fn wrong_checksum_stays_wrong() {
-        let mut p = ack();
-        p[36..38].copy_from_slice(&[0xbe, 0xef]);
-        assert!(matches!(fill_checksum(&mut p), Checksum::Wrong));
-        assert_eq!(&p[36..38], &[0xbe, 0xef]);
-    }
 }

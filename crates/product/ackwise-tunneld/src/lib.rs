@@ -28,7 +28,6 @@
 
 mod batch_injector;
 mod bypass;
-mod checksum;
 pub mod control;
 mod daemon;
 mod error;

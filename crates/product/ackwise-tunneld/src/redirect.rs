@@ -5,12 +5,12 @@ use std::io;
 use std::time::Duration;
 
 use ackwise_config::tunnel::{OtherPackets, Tunnel as Config};
-use ackwise_headers::ip_offset;
+use ackwise_headers::{checksum, ip_offset};
 use ackwise_netdev::{AttachMode, Interface, Role, TunDevice};
 use ackwise_tunnel::MAX_CARRIED;
 
+use crate::Error;
 use crate::hook::{Acks, Hook, Installed, Options, ProgramState};
-use crate::{Error, checksum};
 
 /// The shortest time without a read after which the program lets packets pass. A process
 /// that does not read for less may only have waited for a CPU.
@@ -79,7 +79,7 @@ impl Redirect {
         let kind = self.interface.kind;
         while let Some(len) = self.acks.take(buffer) {
             if let Some(ip) = ip_offset(&buffer[..len], kind) {
-                checksum::complete(&mut buffer[ip..len]);
+                checksum::complete_tcp(&mut buffer[ip..len]);
                 return Ok(Some(Frame { ip, len }));
             }
         }
