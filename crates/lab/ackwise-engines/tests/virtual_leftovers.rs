@@ -6,10 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ackwise_engines::live::{self, RunOptions};
 use ackwise_engines::virt::{self, VirtualOptions};
+use ackwise_testbed::until_within;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use virtual_harness::{BASELINE, options, run, turn, two_hosts};
@@ -80,15 +81,8 @@ impl Drop for Victim {
     }
 }
 
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(began.elapsed() < Duration::from_secs(120), "no {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    until_within(Duration::from_secs(120), what, look)
 }
 
 /// Processes whose working directory is this: a machine and all in it.

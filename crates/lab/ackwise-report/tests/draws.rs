@@ -1,12 +1,15 @@
 //! The distributions of drawn points, on numbers that are made up so that they can be checked by
 //! hand.
 
+#[path = "support/golden.rs"]
+mod golden;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use ackwise_report::{Group, TableOptions, compare, draws_csv, html, table};
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{Completion, FlowRecord, Quantiles, Report, Run, Traffic};
+use golden::golden;
 
 const DRAWN: &str = r#"
 [scenario]
@@ -122,17 +125,6 @@ fn report_of(text: &str, by: fn(&str, u32) -> f64) -> Report {
         report.runs.push(run);
     }
     report
-}
-
-fn golden(name: &str, found: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
-        .join(name);
-    if std::env::var_os("ACKWISE_BLESS").is_some() {
-        std::fs::write(&path, found).unwrap();
-    }
-    let expected = std::fs::read_to_string(&path).unwrap();
-    assert_eq!(found, expected, "{name}");
 }
 
 #[test]

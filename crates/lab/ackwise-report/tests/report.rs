@@ -1,8 +1,8 @@
 //! Table, page and expectations of a made-up record.
 
+#[path = "support/golden.rs"]
+mod golden;
 mod support;
-
-use std::path::Path;
 
 use ackwise_report::{
     Report, TableOptions, Tone, agreements, agreements_text, compare, expectations,
@@ -10,19 +10,8 @@ use ackwise_report::{
 };
 use ackwise_scenario::Metric;
 use ackwise_scenario::Scenario;
+use golden::golden;
 use support::{record, scenario};
-
-/// Compares with a file; `ACKWISE_BLESS=1` writes it anew.
-fn golden(name: &str, found: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
-        .join(name);
-    if std::env::var_os("ACKWISE_BLESS").is_some() {
-        std::fs::write(&path, found).unwrap();
-    }
-    let expected = std::fs::read_to_string(&path).unwrap();
-    assert_eq!(found, expected, "{name}");
-}
 
 fn plain(report: &Report) -> String {
     table(report, &TableOptions::default())

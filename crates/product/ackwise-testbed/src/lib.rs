@@ -62,13 +62,21 @@ pub fn alone() -> MutexGuard<'static, ()> {
 ///
 /// # Panics
 /// Nothing was found for half a minute.
-pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
+pub fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    until_within(PATIENCE, what, look)
+}
+
+/// As [`until`], for what may take longer.
+///
+/// # Panics
+/// Nothing was found for this long.
+pub fn until_within<T>(patience: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + patience;
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(Instant::now() < end, "waited {PATIENCE:?} for {what}");
+        assert!(Instant::now() < end, "waited {patience:?} for {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -8,9 +8,11 @@ mod common;
 
 use std::fs;
 use std::process::Command;
+use std::time::Duration;
 
 use ackwise_policy::{Capabilities, Policy};
 use ackwise_testbed::program::{Ended, must, root};
+use ackwise_testbed::until_within;
 use common::{ACKWISE, Attached, Net, content, transfer};
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -23,28 +25,13 @@ fn figure(name: &str, value: impl std::fmt::Display) {
 }
 
 /// Waits until `look` finds something. An emulated machine on a busy one takes its time.
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    for _ in 0..2400 {
-        if let Some(found) = look() {
-            return found;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
-    panic!("waited two minutes for {what}");
-}
-
-/// Major and minor number of the running kernel.
-fn release() -> (u32, u32) {
-    let text = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-    let mut numbers = text
-        .split(|c: char| !c.is_ascii_digit())
-        .map_while(|number| number.parse().ok());
-    (numbers.next().unwrap(), numbers.next().unwrap())
+fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    until_within(Duration::from_secs(120), what, look)
 }
 
 /// tcx came with Linux 6.6.
 fn has_tcx() -> bool {
-    release() >= (6, 6)
+    ackwise_netdev::kernel::version() >= Some((6, 6))
 }
 
 /// Whether a queue discipline of this kind can be made.
