@@ -80,7 +80,7 @@ const QUEUE: Dimension = Dimension {
         ("MiB", 1048576.0),
         ("GiB", 1073741824.0),
     ],
-    listed: "packets, B, kB, MB, KiB or MiB",
+    listed: "packets, B, kB, MB, GB, KiB, MiB or GiB",
     example: "100 packets",
 };
 
@@ -336,5 +336,9 @@ mod tests {
         assert!(probability("100 %").is_err());
         assert!(queue("1.5 packets").is_err());
         assert!(queue("0 packets").is_err());
+        let error = queue("3 ms").unwrap_err();
+        for (unit, _) in QUEUE.units.iter().filter(|(unit, _)| *unit != "packet") {
+            assert!(error.contains(unit), "{unit}: {error}");
+        }
     }
 }
