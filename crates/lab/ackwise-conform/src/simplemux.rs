@@ -51,7 +51,7 @@ impl Simplemux {
                     .stdout(Stdio::null())
                     .stderr(Stdio::null())
                     .spawn()
-                    .map_err(LabError::os("start simplemux"))
+                    .map_err(LabError::os("cannot start simplemux"))
             })?;
             started.ends.push(end);
         }
@@ -70,7 +70,7 @@ impl Simplemux {
     pub fn carried(far: &Namespace) -> Result<u64, Error> {
         let count = far.inside(|| {
             let table = fs::read_to_string("/proc/thread-self/net/dev")
-                .map_err(LabError::os("read the counters of interfaces"))?;
+                .map_err(LabError::os("cannot read the counters of interfaces"))?;
             let counters = table.lines().find_map(|line| {
                 let (name, counters) = line.split_once(':')?;
                 (name.trim() == DEVICE).then_some(counters)
@@ -96,7 +96,10 @@ impl Drop for Simplemux {
 fn wait_for(end: &mut Child, until: Instant) -> Result<(), Error> {
     let descriptors = format!("/proc/{}/fd", end.id());
     loop {
-        if let Some(status) = end.try_wait().map_err(LabError::os("wait for simplemux"))? {
+        if let Some(status) = end
+            .try_wait()
+            .map_err(LabError::os("cannot wait for simplemux"))?
+        {
             return Err(LabError::Run(format!("simplemux has ended: {status}")).into());
         }
         let is_socket = |link: &Path| link.to_string_lossy().starts_with("socket:");

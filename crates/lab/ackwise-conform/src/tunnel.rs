@@ -58,9 +58,10 @@ pub(crate) fn start(near: &Namespace, far: &Namespace) -> Result<Tunnel, Error> 
         NETWORKS[0][1],
     );
     let daemon = |at: &Namespace, text: &str, keys: &KeyPair| {
-        let mut key = tempfile::NamedTempFile::new().map_err(LabError::os("a tunnel's key"))?;
+        let mut key =
+            tempfile::NamedTempFile::new().map_err(LabError::os("cannot write a tunnel's key"))?;
         key.write_all(key_to_base64(&keys.secret).as_bytes())
-            .map_err(LabError::os("a tunnel's key"))?;
+            .map_err(LabError::os("cannot write a tunnel's key"))?;
         let text = format!("private_key = \"{}\"\n{text}", key.path().display());
         let config = Config::parse("conform", &text).map_err(|error| failed(&error))?;
         let started =

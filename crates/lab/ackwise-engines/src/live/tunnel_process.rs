@@ -66,7 +66,7 @@ pub(super) struct Process {
 impl Process {
     /// Starts one in a namespace; it is at work a little later.
     pub fn start(config: &Config, keys: &KeyPair, at: &Namespace) -> Result<Self, LabError> {
-        let files = tempfile::tempdir().map_err(LabError::os("a tunnel's files"))?;
+        let files = tempfile::tempdir().map_err(LabError::os("cannot write a tunnel's files"))?;
         let path = files.path().join("tunnel.toml");
         let mut config = config.clone();
         config.private_key = Some("key".into());
@@ -78,7 +78,7 @@ impl Process {
         key.open(files.path().join("key"))
             .and_then(|mut key| key.write_all(key_to_base64(&keys.secret).as_bytes()))
             .and_then(|()| fs::write(&path, text))
-            .map_err(LabError::os("a tunnel's files"))?;
+            .map_err(LabError::os("cannot write a tunnel's files"))?;
         let mut child = at.inside(|| {
             Command::new("/proc/self/exe")
                 .arg(ARGUMENT)

@@ -178,9 +178,10 @@ fn tunnel(name: &str, interfaces: [&Interface; 2], mux: &Mux) -> Result<[End; 2]
 
 impl End {
     fn start(&mut self, topology: &Topology) -> Result<(), LabError> {
-        let mut file = tempfile::NamedTempFile::new().map_err(LabError::os("a tunnel's key"))?;
+        let mut file =
+            tempfile::NamedTempFile::new().map_err(LabError::os("cannot write a tunnel's key"))?;
         file.write_all(key_to_base64(&self.keys.secret).as_bytes())
-            .map_err(LabError::os("a tunnel's key"))?;
+            .map_err(LabError::os("cannot write a tunnel's key"))?;
         let mut config = self.config.clone();
         config.private_key = Some(file.path().to_owned());
         let started = topology.namespaces[self.node].inside(|| {

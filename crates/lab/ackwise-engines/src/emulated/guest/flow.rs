@@ -116,7 +116,7 @@ fn receive(job: &Job, to: &Entrance, listener: &Socket, shared: &Shared) -> Resu
                 shared.read.fetch_add(length as u64, Ordering::Relaxed);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(LabError::os("the receiver cannot read")(error)),
+            Err(error) => return Err(LabError::os("cannot read as the receiver")(error)),
         }
     }
 }
@@ -124,7 +124,7 @@ fn receive(job: &Job, to: &Entrance, listener: &Socket, shared: &Shared) -> Resu
 /// Writes for as long as the job says.
 fn send(job: &Job, server: SocketAddr, from: &Entrance, shared: &Shared) -> Result<(), LabError> {
     from.enter()?;
-    let failed = || LabError::os("the sender cannot send");
+    let failed = || LabError::os("cannot write as the sender");
     let mut socket = tcp_socket().map_err(failed())?;
     socket
         .set_tcp_congestion(job.cc.as_bytes())
