@@ -1,15 +1,16 @@
-//! Network namespaces without names.
+//! Network namespaces.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Command;
+use std::thread::JoinHandle;
 
 use ackwise_netdev::ifreq::index_of;
 use ackwise_netdev::packet_socket::{self, Layer, Receives};
 use ackwise_netdev::sockopt;
 
-/// A network namespace. It is gone when this is dropped and nothing runs inside.
+/// A network namespace. One without a name is gone when this is dropped and nothing runs inside.
 #[derive(Debug)]
 pub struct Netns(File);
 
@@ -33,20 +34,45 @@ impl Netns {
         .expect("a thread in a new namespace")
     }
 
+    /// Opens the namespace that `ip netns add` has given this name.
+    ///
+    /// # Panics
+    /// There is none.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        let file = File::open(format!("/run/netns/{name}"));
+        Self(file.unwrap_or_else(|error| panic!("namespace {name}: {error}")))
+    }
+
     /// Runs something in a thread inside. Sockets that it opens and processes that it
     /// starts stay inside; a panic goes on in the caller.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| {
             scope
                 .spawn(|| {
-                    // SAFETY: a valid descriptor of a namespace.
-                    let r = unsafe { libc::setns(self.0.as_raw_fd(), libc::CLONE_NEWNET) };
-                    assert_eq!(r, 0, "{}", io::Error::last_os_error());
+                    self.enter();
                     work()
                 })
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
+    }
+
+    /// Begins something in a thread inside, as [`run`](Self::run) does, and does not wait for it.
+    pub fn spawn<T: Send + 'static>(
+        self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        std::thread::spawn(move || {
+            self.enter();
+            work()
+        })
+    }
+
+    fn enter(&self) {
+        // SAFETY: a valid descriptor of a namespace.
+        let r = unsafe { libc::setns(self.0.as_raw_fd(), libc::CLONE_NEWNET) };
+        assert_eq!(r, 0, "{}", io::Error::last_os_error());
     }
 
     /// Runs something in a thread inside that is user 65534, has no capabilities, and cannot

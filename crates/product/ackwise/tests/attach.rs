@@ -8,6 +8,7 @@ use std::os::unix::net::UnixDatagram;
 use std::process::Stdio;
 use std::time::Duration;
 
+use ackwise_testbed::Netns;
 use ackwise_testbed::program::{Ended, must, root, until};
 use common::{ACKWISE, Detached, Net};
 use nix::sys::signal::Signal;
@@ -305,10 +306,8 @@ fn a_service_manager_hears_ready_alive_and_stopping() {
 impl Net {
     /// One scrape after the other, until nobody listens: the pages.
     fn scrape_until_refused(&self, address: &str) -> std::thread::JoinHandle<Vec<String>> {
-        let ns = std::fs::File::open(format!("/run/netns/{}", self.receiver)).unwrap();
         let address = address.to_owned();
-        std::thread::spawn(move || {
-            nix::sched::setns(ns, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+        Netns::named(&self.receiver).spawn(move || {
             let mut pages = Vec::new();
             while let Ok(mut s) = TcpStream::connect(&address) {
                 s.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -324,11 +323,7 @@ impl Net {
 
     /// One scrape, from inside the receiver's namespace.
     fn scrape(&self, address: &str) -> String {
-        let ns = std::fs::File::open(format!("/run/netns/{}", self.receiver)).unwrap();
-        let address = address.to_owned();
-        // A namespace belongs to a thread: this one may change, ours may not.
-        std::thread::spawn(move || {
-            nix::sched::setns(ns, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+        Netns::named(&self.receiver).run(|| {
             let mut s = TcpStream::connect(address).unwrap();
             s.set_read_timeout(Some(PATIENCE)).unwrap();
             s.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -337,7 +332,5 @@ impl Net {
             s.read_to_string(&mut page).unwrap();
             page
         })
-        .join()
-        .unwrap()
     }
 }

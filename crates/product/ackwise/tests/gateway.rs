@@ -7,9 +7,9 @@ use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use ackwise_testbed::Netns;
 use ackwise_testbed::program::{Ended, must, root, until};
 use common::{ACKWISE, Detached, Net};
-use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -167,13 +167,7 @@ fn attach_on_the_same_interface_sees_each_packet_once() {
 /// A socket in each namespace, connected from the receiver's to the sender's.
 fn datagrams(net: &Net) -> (UdpSocket, UdpSocket) {
     let open = |namespace: &str, address: &str| {
-        let namespace = std::fs::File::open(format!("/run/netns/{namespace}")).unwrap();
-        let address = address.to_owned();
-        let opened = std::thread::spawn(move || {
-            setns(&namespace, CloneFlags::CLONE_NEWNET).unwrap();
-            UdpSocket::bind(address).unwrap()
-        });
-        opened.join().unwrap()
+        Netns::named(namespace).run(|| UdpSocket::bind(address).unwrap())
     };
     let to = open(&net.sender, "10.9.0.1:7000");
     let from = open(&net.receiver, "10.9.0.2:0");

@@ -10,9 +10,8 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use ackwise_testbed::program::{Ended, must, root, until};
-use ackwise_testbed::{here_and_in_virtual_time, in_virtual_time};
+use ackwise_testbed::{Netns, here_and_in_virtual_time, in_virtual_time};
 use common::{ACKWISE, Attached, Detached, Net};
-use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -121,17 +120,6 @@ struct Transfer {
     sent: Vec<u8>,
 }
 
-fn inside<T: Send>(namespace: &str, work: impl FnOnce() -> T + Send) -> T {
-    let namespace = std::fs::File::open(format!("/run/netns/{namespace}")).unwrap();
-    std::thread::scope(|scope| {
-        let worker = scope.spawn(move || {
-            setns(namespace, CloneFlags::CLONE_NEWNET).unwrap();
-            work()
-        });
-        worker.join().unwrap()
-    })
-}
-
 impl Transfer {
     fn new(net: &Net) -> Self {
         let Net { sender, iface, .. } = net;
@@ -144,16 +132,15 @@ impl Transfer {
         must(&format!(
             "tc -n {sender} qdisc add dev {iface} root tbf rate 50mbit burst 3100 limit 400000"
         ));
-        let listener = inside(&net.receiver, || {
-            TcpListener::bind("10.9.0.2:5556").unwrap()
-        });
+        let listener =
+            Netns::named(&net.receiver).run(|| TcpListener::bind("10.9.0.2:5556").unwrap());
         let reader = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let mut all = Vec::new();
             stream.read_to_end(&mut all).unwrap();
             all
         });
-        let stream = inside(sender, || TcpStream::connect("10.9.0.2:5556").unwrap());
+        let stream = Netns::named(sender).run(|| TcpStream::connect("10.9.0.2:5556").unwrap());
         Self {
             stream,
             reader,

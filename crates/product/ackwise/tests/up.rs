@@ -13,10 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ackwise_testbed::program::{Ended, must, root, until};
-use ackwise_testbed::{in_virtual_time, refuse};
+use ackwise_testbed::{Netns, in_virtual_time, refuse};
 use common::{ACKWISE, Attached, Detached, Net, content, transfer};
 use nix::libc;
-use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -594,15 +593,15 @@ fn acks_have_no_class_of_a_cake_that_is_gone() {
         std::thread::scope(|scope| {
             // More than the queue lets through, in the band of what has no priority.
             scope.spawn(|| {
-                let netns = File::open(format!("/run/netns/{receiver}")).unwrap();
-                setns(netns, CloneFlags::CLONE_NEWNET).unwrap();
-                let socket = UdpSocket::bind("10.9.0.2:0").unwrap();
-                while !is_done.load(Ordering::Relaxed) {
-                    for _ in 0..4 {
-                        let _ = socket.send_to(&[0; 1200], "10.9.0.1:9");
+                Netns::named(receiver).run(|| {
+                    let socket = UdpSocket::bind("10.9.0.2:0").unwrap();
+                    while !is_done.load(Ordering::Relaxed) {
+                        for _ in 0..4 {
+                            let _ = socket.send_to(&[0; 1200], "10.9.0.1:9");
+                        }
+                        std::thread::sleep(Duration::from_millis(5));
                     }
-                    std::thread::sleep(Duration::from_millis(5));
-                }
+                });
             });
             let got = transfer(&net, bytes.clone());
             is_done.store(true, Ordering::Relaxed);

@@ -9,9 +9,9 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use ackwise_netdev::registry::{Key, Registry};
+use ackwise_testbed::Netns;
 use ackwise_testbed::program::{Ended, root, until};
 use common::{ACKWISE, Detached, Net};
-use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -43,18 +43,14 @@ impl File {
 
 /// What an HTTP server in a namespace answers.
 fn get(namespace: &str, address: &str) -> String {
-    let namespace = std::fs::File::open(format!("/run/netns/{namespace}")).unwrap();
-    let address = address.to_owned();
-    let asked = std::thread::spawn(move || {
-        setns(&namespace, CloneFlags::CLONE_NEWNET).unwrap();
+    Netns::named(namespace).run(|| {
         let mut stream = std::net::TcpStream::connect(address).unwrap();
         let request = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
         stream.write_all(request).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
-    });
-    asked.join().unwrap()
+    })
 }
 
 /// Starts `ackwise up --all`, and gives the events that it prints, one after the other.

@@ -7,10 +7,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::JoinHandle;
 
+use ackwise_testbed::Netns;
 use ackwise_testbed::program::{Ended, Program, must, until};
-use nix::sched::{CloneFlags, setns};
 use serde_json::Value;
 
 /// The command under test.
@@ -181,18 +180,6 @@ impl Drop for Kill {
     }
 }
 
-/// Runs something in a thread inside a namespace.
-fn thread_inside<T: Send + 'static>(
-    namespace: &str,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> JoinHandle<T> {
-    let namespace = std::fs::File::open(format!("/run/netns/{namespace}")).unwrap();
-    std::thread::spawn(move || {
-        setns(namespace, CloneFlags::CLONE_NEWNET).unwrap();
-        work()
-    })
-}
-
 /// Bytes that are nothing but numbers, and no two of them are the same for long.
 pub fn content(length: usize) -> Vec<u8> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
@@ -207,20 +194,20 @@ pub fn content(length: usize) -> Vec<u8> {
 
 /// Sends these bytes to the receiver, and returns those that arrived.
 pub fn transfer(net: &Net, bytes: Vec<u8>) -> Vec<u8> {
-    let listener = thread_inside(&net.sender, || TcpListener::bind("10.9.0.1:5555").unwrap());
-    let listener = listener.join().unwrap();
+    let sender = Netns::named(&net.sender);
+    let listener = sender.run(|| TcpListener::bind("10.9.0.1:5555").unwrap());
     let sender = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         stream.write_all(&bytes).unwrap();
     });
-    let receiver = thread_inside(&net.receiver, || {
+    let received = Netns::named(&net.receiver).run(|| {
         let mut all = Vec::new();
         let mut stream = TcpStream::connect("10.9.0.1:5555").unwrap();
         stream.read_to_end(&mut all).unwrap();
         all
     });
     sender.join().unwrap();
-    receiver.join().unwrap()
+    received
 }
 
 fn inside(ns: &str, program: &str) -> Command {

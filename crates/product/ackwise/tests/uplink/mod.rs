@@ -14,8 +14,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ackwise_netdev::netlink::Netlink;
+use ackwise_testbed::Netns;
 use ackwise_testbed::program::must;
-use nix::sched::{CloneFlags, setns};
 
 /// The way back, ms; the way there takes nothing.
 const WAY_BACK_MS: u32 = 40;
@@ -53,11 +53,7 @@ pub fn inside<T: Send + 'static>(
     namespace: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> JoinHandle<T> {
-    let namespace = std::fs::File::open(format!("/run/netns/{namespace}")).unwrap();
-    std::thread::spawn(move || {
-        setns(namespace, CloneFlags::CLONE_NEWNET).unwrap();
-        work()
-    })
+    Netns::named(namespace).spawn(work)
 }
 
 /// A program in the near namespace.
