@@ -14,6 +14,7 @@ use crate::linux::cli::gateway::{
     GatewayCommand, GatewayDownArgs, GatewayStatusArgs, GatewayUpArgs,
 };
 use crate::linux::rates::{measured_rate, rate};
+use crate::linux::several::Several;
 use crate::linux::shared_daemon::{SharedDaemon, listen_if_asked};
 use crate::linux::watch::{MAX_END, reason, watch};
 
@@ -241,21 +242,25 @@ pub fn live(before: &Stats, now: &Stats, took: Duration) -> String {
 
 fn status(args: &GatewayStatusArgs, format: Format) -> anyhow::Result<()> {
     let gateways = match &args.interface {
-        Some(interface) => vec![control::status(interface)?],
-        None => control::list()?
-            .iter()
-            .map(|interface| control::status(interface))
-            // One may have ended since it was listed.
-            .filter(|stats| !matches!(stats, Err(Error::NotThere(_))))
-            .collect::<Result<_, _>>()?,
+        Some(interface) => Several::only(control::status(interface)?),
+        None => Several::of(
+            control::list()?,
+            |name| name,
+            |interface| match control::status(interface) {
+                // It may have ended since it was listed.
+                Err(Error::NotThere(_)) => Ok(None),
+                stats => Ok(Some(stats?)),
+            },
+        ),
     };
-    if format == Format::Json {
-        return text::print_json(&json!({ "gateways": gateways }));
+    match format {
+        Format::Json => text::print_json(&json!({ "gateways": gateways.done }))?,
+        Format::Text if gateways.is_empty() => {
+            text::print("No interface of this network namespace has a gateway.\n")?;
+        }
+        Format::Text => text::print(&gateways.done.iter().map(in_full).collect::<String>())?,
     }
-    if gateways.is_empty() {
-        return text::print("No interface of this network namespace has a gateway.\n");
-    }
-    text::print(&gateways.iter().map(in_full).collect::<String>())
+    gateways.conclude()
 }
 
 fn down(args: &GatewayDownArgs, format: Format) -> anyhow::Result<()> {

@@ -13,6 +13,7 @@ mod options;
 mod present;
 mod probe;
 mod rates;
+mod several;
 mod shared_daemon;
 mod shared_datapath;
 mod status;

@@ -10,6 +10,7 @@ use ackwise_tunneld::{Amount, Config, Error, PeerStats, Prepared, Restored, Stat
 use serde_json::json;
 
 use crate::linux::cli::tunnel::{DownArgs, StatusArgs, UpArgs};
+use crate::linux::several::Several;
 use crate::linux::shared_daemon::{SharedDaemon, listen_if_asked};
 use crate::linux::watch::{MAX_END, reason, watch};
 
@@ -115,21 +116,25 @@ fn describe(config: &Config) -> String {
 /// Shows tunnels.
 pub fn status(args: &StatusArgs, format: Format) -> anyhow::Result<()> {
     let tunnels = match &args.device {
-        Some(device) => vec![control::status(device)?],
-        None => control::list()?
-            .iter()
-            .map(|device| control::status(device))
-            // One may have ended since it was listed.
-            .filter(|stats| !matches!(stats, Err(Error::NotThere(_))))
-            .collect::<Result<_, _>>()?,
+        Some(device) => Several::only(control::status(device)?),
+        None => Several::of(
+            control::list()?,
+            |name| name,
+            |device| match control::status(device) {
+                // It may have ended since it was listed.
+                Err(Error::NotThere(_)) => Ok(None),
+                stats => Ok(Some(stats?)),
+            },
+        ),
     };
-    if format == Format::Json {
-        return text::print_json(&json!({ "tunnels": tunnels }));
+    match format {
+        Format::Json => text::print_json(&json!({ "tunnels": tunnels.done }))?,
+        Format::Text if tunnels.is_empty() => {
+            text::print("There is no tunnel in this network namespace.\n")?;
+        }
+        Format::Text => text::print(&tunnels.done.iter().map(in_full).collect::<String>())?,
     }
-    if tunnels.is_empty() {
-        return text::print("There is no tunnel in this network namespace.\n");
-    }
-    text::print(&tunnels.iter().map(in_full).collect::<String>())
+    tunnels.conclude()
 }
 
 /// Ends a tunnel.

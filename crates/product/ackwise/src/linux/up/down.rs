@@ -15,6 +15,7 @@ use serde_json::json;
 
 use super::{Record, registry};
 use crate::linux::cli::up::DownArgs;
+use crate::linux::several::Several;
 
 /// How long an `ackwise up` that was told to stop may take: what it holds leaves first.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -70,11 +71,17 @@ pub fn down(args: &DownArgs, format: Format) -> anyhow::Result<()> {
              status` lists what else is attached"
         );
     }
-    let (done, failed) = end_all(&all, end);
-    if format == Format::Json || failed.is_empty() || !done.is_empty() {
-        show(&done, format)?;
+    let is_nobody = all.is_empty();
+    let ended = Several::of(
+        all,
+        |(record, _)| &record.interface,
+        |(record, runs)| end(record, *runs).map(Some),
+    );
+    let done = &ended.done;
+    if format == Format::Json || is_nobody || !done.is_empty() {
+        show(done, format)?;
     }
-    conclude(failed)
+    ended.conclude()
 }
 
 /// Removes the filters that a killed one has left on clsact, which let every packet pass. Returns
@@ -95,37 +102,6 @@ fn show(done: &[Done], format: Format) -> anyhow::Result<()> {
             out::print("No `ackwise up` is at work in this network namespace.\n")
         }
         Format::Text => out::print(&done.iter().map(line).collect::<String>()),
-    }
-}
-
-/// An interface, and why it could not be ended.
-type Failed = (String, anyhow::Error);
-
-/// Ends all. One that does not end keeps no other up.
-fn end_all(
-    all: &[(Record, bool)],
-    end: impl Fn(&Record, bool) -> anyhow::Result<Done>,
-) -> (Vec<Done>, Vec<Failed>) {
-    let (mut done, mut failed) = (Vec::new(), Vec::new());
-    for (record, runs) in all {
-        match end(record, *runs) {
-            Ok(ended) => done.push(ended),
-            Err(error) => failed.push((record.interface.clone(), error)),
-        }
-    }
-    (done, failed)
-}
-
-fn conclude(mut failed: Vec<Failed>) -> anyhow::Result<()> {
-    match failed.len() {
-        0 => Ok(()),
-        1 => Err(failed.remove(0).1),
-        _ => {
-            let said = failed
-                .iter()
-                .map(|(name, error)| format!("{name}: {error:#}"));
-            Err(anyhow!(said.collect::<Vec<_>>().join("\n")))
-        }
     }
 }
 
@@ -242,42 +218,4 @@ pub(super) fn put_back(entry: Entry<Record>) -> anyhow::Result<Entry<Record>> {
         }
     }
     Ok(entry)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_that_does_not_end_keeps_no_other_up() {
-        let record = |name: &str| Record {
-            pid: 1,
-            interface: name.to_owned(),
-            index: 1,
-            netns: 1,
-            gateway: false,
-            replaced: None,
-        };
-        let all = ["eth0", "eth1", "eth2", "eth3"].map(|name| (record(name), true));
-        let stuck = ["eth0", "eth2"];
-        let end = |record: &Record, ran| match &record.interface[..] {
-            name if stuck.contains(&name) => Err(anyhow!("process 1 does not end")),
-            name => Ok(Done {
-                interface: name.to_owned(),
-                ran,
-                restored: None,
-                stays: None,
-            }),
-        };
-        let (done, failed) = end_all(&all, end);
-        let done: Vec<_> = done.iter().map(|it| it.interface.as_str()).collect();
-        assert_eq!(done, ["eth1", "eth3"]);
-        let said = conclude(failed).unwrap_err().to_string();
-        let expected = stuck.map(|name| format!("{name}: process 1 does not end"));
-        assert_eq!(said, expected.join("\n"));
-        let (_, failed) = end_all(&all[..1], end);
-        let said = conclude(failed).unwrap_err().to_string();
-        assert_eq!(said, "process 1 does not end");
-        conclude(Vec::new()).unwrap();
-    }
 }

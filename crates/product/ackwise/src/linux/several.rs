@@ -1,0 +1,83 @@
+//! What is done with several daemons. One that fails hides no other, and keeps nothing from it.
+
+use anyhow::anyhow;
+
+/// What became of each.
+pub struct Several<T> {
+    /// The results of those that did not fail.
+    pub done: Vec<T>,
+    /// A name, and what failed.
+    failed: Vec<(String, anyhow::Error)>,
+}
+
+impl<T> Several<T> {
+    /// Does something with each. One that returns nothing is left out: it has ended meanwhile.
+    pub fn of<I>(
+        items: impl IntoIterator<Item = I>,
+        name: impl Fn(&I) -> &str,
+        work: impl Fn(&I) -> anyhow::Result<Option<T>>,
+    ) -> Self {
+        let (mut done, mut failed) = (Vec::new(), Vec::new());
+        for item in items {
+            match work(&item) {
+                Ok(result) => done.extend(result),
+                Err(error) => failed.push((name(&item).to_owned(), error)),
+            }
+        }
+        Self { done, failed }
+    }
+
+    /// The result of one that was named, which did not fail.
+    pub fn only(done: T) -> Self {
+        Self {
+            done: vec![done],
+            failed: Vec::new(),
+        }
+    }
+
+    /// Whether there was nobody to do it with.
+    pub fn is_empty(&self) -> bool {
+        self.done.is_empty() && self.failed.is_empty()
+    }
+
+    /// Says what failed, once what was done is shown.
+    pub fn conclude(mut self) -> anyhow::Result<()> {
+        match self.failed.len() {
+            0 => Ok(()),
+            1 => Err(self.failed.remove(0).1),
+            _ => {
+                let failed = self.failed.iter();
+                let said = failed.map(|(name, error)| format!("{name}: {error:#}"));
+                Err(anyhow!(said.collect::<Vec<_>>().join("\n")))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_fails_keeps_nothing_from_the_others() {
+        let of = |names: &[&'static str]| {
+            let work = |name: &&str| match *name {
+                "stuck" | "deaf" => Err(anyhow!("process 1 does not answer")),
+                "gone" => Ok(None),
+                name => Ok(Some(name.len())),
+            };
+            Several::of(names.iter().copied(), |name| name, work)
+        };
+        let all = of(&["stuck", "a", "gone", "deaf", "abc"]);
+        assert_eq!(all.done, [1, 3]);
+        assert!(!all.is_empty());
+        let said = all.conclude().unwrap_err().to_string();
+        let expected = ["stuck", "deaf"].map(|name| format!("{name}: process 1 does not answer"));
+        assert_eq!(said, expected.join("\n"));
+        let said = of(&["a", "deaf"]).conclude().unwrap_err().to_string();
+        assert_eq!(said, "process 1 does not answer");
+        let none = of(&["gone"]);
+        assert!(none.is_empty());
+        none.conclude().unwrap();
+    }
+}
