@@ -60,29 +60,6 @@ impl LinkType {
     pub const SUPPORTED: &'static str = "Ethernet, Linux cooked (SLL, SLL2), raw IP, BSD loopback, \
                                          PPP, PPPoE, 802.11 (plain or with radiotap)";
 
-    /// Whether frames of this type are read.
-    #[must_use]
-    pub fn is_supported(self) -> bool {
-        [
-            NULL,
-            ETHERNET,
-            PPP,
-            RAW_OPENBSD,
-            RAW_BSD,
-            PPP_HDLC,
-            PPP_ETHER,
-            RAW,
-            IEEE802_11,
-            LOOP,
-            LINUX_SLL,
-            RADIOTAP,
-            IPV4,
-            IPV6,
-            LINUX_SLL2,
-        ]
-        .contains(&self.0)
-    }
-
     /// Calls `each` with every packet in a frame: one, or several where 802.11 has put frames
     /// together (A-MSDU).
     ///

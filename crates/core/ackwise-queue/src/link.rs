@@ -124,9 +124,6 @@ pub struct LinkStats {
     /// The integral of the queue's length in packets over time in nanoseconds. Divide it by a
     /// span for the mean.
     pub queue_packet_ns: u128,
-    /// The integral of the queue's length in bytes over time in nanoseconds. Divide it by a span for
-    /// the mean.
-    pub queue_byte_ns: u128,
     /// The longest time that a packet waited for the wire.
     pub wait_max_ns: Nanos,
 }
@@ -142,12 +139,6 @@ impl LinkStats {
     #[must_use]
     pub fn queue_mean_packets(&self, span_ns: Nanos) -> f64 {
         self.queue_packet_ns as f64 / span_ns.max(1) as f64
-    }
-
-    /// Mean queue in bytes over `span_ns`.
-    #[must_use]
-    pub fn queue_mean_bytes(&self, span_ns: Nanos) -> f64 {
-        self.queue_byte_ns as f64 / span_ns.max(1) as f64
     }
 }
 
@@ -526,13 +517,12 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         self.tick(target);
     }
 
-    /// Moves the clock, and adds to the integrals of the queue's length.
+    /// Moves the clock, and adds to the integral of the queue's length.
     #[inline]
     fn tick(&mut self, now: Nanos) {
         let span = now - self.now;
-        // One multiplication each: the factors fit a word.
+        // One multiplication: the factors fit a word.
         self.stats.queue_packet_ns += u128::from(span) * self.waiting as u128;
-        self.stats.queue_byte_ns += u128::from(span) * u128::from(self.queue.bytes());
         self.now = now;
     }
 

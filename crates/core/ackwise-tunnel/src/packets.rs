@@ -26,12 +26,6 @@ impl Packets {
         self.bytes.len()
     }
 
-    /// Returns the buffer, and the offset at which each packet ends. The first packet begins
-    /// at 0, every other where the one before it ends.
-    pub fn bytes_and_ends(&self) -> (&[u8], &[usize]) {
-        (&self.bytes, &self.ends)
-    }
-
     /// Removes all packets but keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();

@@ -111,11 +111,6 @@ impl RadioRun {
         self.acks as f64 / self.data_segments.max(1) as f64
     }
 
-    /// Receptions spoiled for each frame sent; 0 without frames.
-    pub fn collisions_per_frame(&self) -> f64 {
-        self.collisions as f64 / self.frames.max(1) as f64
-    }
-
     /// Flows of the run.
     pub fn flow_count(&self) -> usize {
         self.flows.len()

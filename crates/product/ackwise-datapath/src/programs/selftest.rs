@@ -103,15 +103,6 @@ impl Programs {
         Ok(Verdict::from_raw(verdict.kind, verdict.hold_us))
     }
 
-    /// Forgets the state that [`Programs::replay`] has built up.
-    ///
-    /// # Errors
-    /// The map cannot be written.
-    pub fn replay_reset(&mut self) -> Result<(), Error> {
-        let mut map: Array<_, sys::aw_replay> = Array::try_from(map(&mut self.bpf, "replays")?)?;
-        Ok(map.set(0, sys::aw_replay::default(), 0)?)
-    }
-
     /// Makes the entry of the flow from port `to` what a stale pointer to it finds when the
     /// kernel has given its memory to the flow from port `from`: all of that flow's entry, or,
     /// for an instant earlier or later, only its slot.
