@@ -45,6 +45,33 @@ pub fn micros(us: f64) -> String {
     scaled(us, 1000.0, &[" µs", " ms", " s", " ks"])
 }
 
+/// A part of a whole in per cent.
+pub fn share(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "-".to_owned();
+    }
+    format!("{:.1} %", part as f64 * 100.0 / whole as f64)
+}
+
+/// A time in seconds since something began: `3.2s`, `1m15s`, `2d07h`.
+pub fn uptime(seconds: f64) -> String {
+    let s = seconds as u64;
+    match s {
+        0..60 => format!("{seconds:.1}s"),
+        60..3600 => format!("{}m{:02}s", s / 60, s % 60),
+        3600..86_400 => format!("{}h{:02}m", s / 3600, s / 60 % 60),
+        _ => format!("{}d{:02}h", s / 86_400, s / 3600 % 24),
+    }
+}
+
+/// The name that a value has in JSON.
+pub fn json_name(value: &impl serde::Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(name)) => name,
+        other => other.map(|value| value.to_string()).unwrap_or_default(),
+    }
+}
+
 fn scaled(n: f64, step: f64, units: &[&str]) -> String {
     let (mut n, mut unit) = (n, 0);
     while n.abs() >= step * 0.9995 && unit + 1 < units.len() {
@@ -114,6 +141,23 @@ mod tests {
         assert_eq!(bytes(17), "17 B");
         assert_eq!(micros(850.0), "850 µs");
         assert_eq!(micros(24_900.0), "24.9 ms");
+    }
+
+    #[test]
+    fn times_are_short() {
+        for (s, text) in [
+            (3.21, "3.2s"),
+            (75.0, "1m15s"),
+            (3_700.0, "1h01m"),
+            (200_000.0, "2d07h"),
+        ] {
+            assert_eq!(uptime(s), text);
+        }
+    }
+
+    #[test]
+    fn a_share_of_nothing_is_none() {
+        assert_eq!((share(3, 8), share(0, 0)), ("37.5 %".into(), "-".into()));
     }
 
     #[test]

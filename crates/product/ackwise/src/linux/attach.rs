@@ -13,7 +13,7 @@ use crate::linux::http::Server;
 use crate::linux::options::options;
 use crate::linux::shared_daemon::listen;
 use crate::linux::shared_datapath::SharedDatapath;
-use crate::linux::status::{name, totals};
+use crate::linux::status::totals;
 use crate::linux::summary;
 use crate::linux::watch::reason;
 
@@ -73,8 +73,8 @@ fn announce(
                 "event": "attached",
                 "interface": options.ifname,
                 "policy": options.policy.to_string(),
-                "position": name(&options.position),
-                "attach": name(&stats.attach),
+                "position": text::json_name(&options.position),
+                "attach": text::json_name(&stats.attach),
                 "attach_fallback": stats.attach_fallback,
                 "hold_max_us": options.hold_max.as_micros() as u64,
                 "dry_run": options.dry_run,
@@ -85,8 +85,8 @@ fn announce(
     let mut line = format!(
         "attached to {} ({}, {}): {}{}",
         options.ifname,
-        name(&options.position),
-        name(&stats.attach),
+        text::json_name(&options.position),
+        text::json_name(&stats.attach),
         options.policy.brief(),
         if options.dry_run {
             "; dry run: nothing is withheld"

@@ -328,7 +328,7 @@ pub fn in_full(stats: &Stats) -> String {
         shaped,
         stats.pid,
         stats.device,
-        crate::linux::status::name(&stats.attach),
+        text::json_name(&stats.attach),
         text::columns(&rows, &[false, true]),
         text::micros(waiting.max_wait_us as f64),
         stats.uptime_s,

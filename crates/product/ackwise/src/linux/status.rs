@@ -131,10 +131,10 @@ fn listing(attachments: &[Attachment], here: u64) -> String {
         ];
         match (&a.stats, &a.error) {
             (Some(s), _) => row.extend([
-                uptime(s.uptime_s),
+                text::uptime(s.uptime_s),
                 text::count(s.acks as f64),
                 text::count(s.withheld as f64),
-                share(s.packets_saved, s.acks),
+                text::share(s.packets_saved, s.acks),
                 text::bytes(s.bytes_saved),
             ]),
             (None, why) => row.push(why.clone().unwrap_or_default()),
@@ -168,10 +168,10 @@ fn in_full(a: &Attachment) -> String {
         } else {
             ""
         },
-        name(&s.position),
-        name(&s.attach),
+        text::json_name(&s.position),
+        text::json_name(&s.attach),
         a.pid,
-        uptime(s.uptime_s),
+        text::uptime(s.uptime_s),
     );
     if let Some(why) = &s.attach_fallback {
         out.push_str(&format!("attached by clsact: {why}\n\n"));
@@ -190,7 +190,7 @@ fn in_full(a: &Attachment) -> String {
     }
     let rows: Vec<_> = reasons
         .iter()
-        .map(|(name, n)| vec![format!("  {name}"), n.to_string(), share(**n, s.acks)])
+        .map(|(name, n)| vec![format!("  {name}"), n.to_string(), text::share(**n, s.acks)])
         .collect();
     out.push_str(&text::columns(&rows, &[false, true, true]));
     let failed: Vec<_> = s.fail_open.iter().filter(|(_, n)| **n > 0).collect();
@@ -237,7 +237,7 @@ pub fn totals(s: &Stats) -> String {
             "saved".to_owned(),
             s.packets_saved.to_string(),
             text::bytes(s.bytes_saved),
-            share(s.packets_saved, s.acks),
+            text::share(s.packets_saved, s.acks),
         ],
         vec![
             "data segments".to_owned(),
@@ -284,14 +284,14 @@ fn flows(flows: &[FlowStats]) -> String {
             f.data_sender.clone(),
             f.acks.to_string(),
             f.withheld.to_string(),
-            share(f.packets_saved, f.acks),
+            text::share(f.packets_saved, f.acks),
             text::bytes(f.data_bytes),
             if f.srtt_us == 0 {
                 "-".to_owned()
             } else {
                 text::micros(f64::from(f.srtt_us))
             },
-            uptime(f.idle_ms as f64 / 1e3),
+            text::uptime(f.idle_ms as f64 / 1e3),
         ]
     }));
     text::columns(&rows, &[false, false, true, true, true, true, true, true])
@@ -314,48 +314,9 @@ pub fn detach(args: &DetachArgs, format: Format) -> anyhow::Result<()> {
     }
 }
 
-/// The name that a value has in JSON.
-pub fn name(value: &impl Serialize) -> String {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(s)) => s,
-        other => other.map(|v| v.to_string()).unwrap_or_default(),
-    }
-}
-
-/// A part of a whole in per cent.
-pub fn share(part: u64, whole: u64) -> String {
-    if whole == 0 {
-        return "-".to_owned();
-    }
-    format!("{:.1} %", part as f64 * 100.0 / whole as f64)
-}
-
-/// A time in seconds as a person says it.
-pub fn uptime(seconds: f64) -> String {
-    let s = seconds as u64;
-    match s {
-        0..60 => format!("{seconds:.1}s"),
-        60..3600 => format!("{}m{:02}s", s / 60, s % 60),
-        3600..86_400 => format!("{}h{:02}m", s / 3600, s / 60 % 60),
-        _ => format!("{}d{:02}h", s / 86_400, s / 3600 % 24),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_short() {
-        for (s, text) in [
-            (3.21, "3.2s"),
-            (75.0, "1m15s"),
-            (3_700.0, "1h01m"),
-            (200_000.0, "2d07h"),
-        ] {
-            assert_eq!(uptime(s), text);
-        }
-    }
 
     #[test]
     fn a_dry_run_says_so() {

@@ -7,7 +7,6 @@ use ackwise_datapath::Stats;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::linux::rates::measured_rate;
-use crate::linux::status::share;
 
 /// What happened between two looks at the counters, `took` apart.
 pub fn line(before: &Stats, now: &Stats, took: Duration) -> String {
@@ -20,7 +19,7 @@ pub fn line(before: &Stats, now: &Stats, took: Duration) -> String {
         per_s(grown(|s| s.withheld)),
         if now.dry_run { "to hold" } else { "held" },
         per_s(grown(|s| s.reemitted)),
-        share(grown(|s| s.packets_saved), seen),
+        text::share(grown(|s| s.packets_saved), seen),
         text::count(now.flows_created as f64),
     );
     if now.hold_times.count > 0 {

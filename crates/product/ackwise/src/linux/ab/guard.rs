@@ -15,7 +15,6 @@ use super::report::{Report, Setup, judged, report, sentence};
 use super::seed_of_the_time;
 use super::subject::Subject;
 use crate::linux::cli::ab::GuardArgs;
-use crate::linux::status::name;
 use crate::linux::watch::watch;
 
 /// How much of the beginning of a block does not count.
@@ -97,7 +96,7 @@ impl<S: Subject> Guarded<'_, S> {
         Setup {
             interface: self.interface.to_owned(),
             policy: self.policy.clone(),
-            position: name(&self.position),
+            position: text::json_name(&self.position),
             block_s: lengths.block.as_secs_f64(),
             wash_out_s: lengths.wash_out.as_secs_f64(),
             most_pairs: PAIRS,

@@ -23,7 +23,6 @@ use indicatif::ProgressBar;
 
 use crate::linux::cli::ab::AbArgs;
 use crate::linux::options::thin_options;
-use crate::linux::status::name;
 use crate::linux::summary;
 use crate::linux::watch::reason;
 use blocks::{Blocks, Lengths};
@@ -51,7 +50,7 @@ pub fn ab(args: &AbArgs, format: Format) -> anyhow::Result<()> {
     let setup = Setup {
         interface: options.ifname.clone(),
         policy: options.policy.to_string(),
-        position: name(&options.position),
+        position: text::json_name(&options.position),
         block_s: args.block.as_secs_f64(),
         wash_out_s: wash_out.as_secs_f64(),
         most_pairs: args.pairs,
@@ -145,7 +144,7 @@ impl Experiment<'_> {
             report::change(data.ratio),
             report::change(data.low),
             report::change(data.high),
-            name(&verdict),
+            text::json_name(&verdict),
         );
         if self.shows_line {
             self.line.set_message(said);

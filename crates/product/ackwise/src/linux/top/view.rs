@@ -16,7 +16,6 @@ use super::app::{App, SortBy};
 use super::measures::{FlowRates, HISTORY, History, Measures};
 use super::snapshot::{Backlog, Counters, Kind, Source};
 use crate::linux::rates::rate;
-use crate::linux::status::{name, uptime};
 
 /// Rows of the list of sources that are shown at most, beside its head.
 const LISTED: usize = 6;
@@ -119,7 +118,7 @@ fn draw_title(frame: &mut Frame, app: &App, area: Rect) {
     } else if let Some(why) = &app.trouble {
         format!("cannot read: {why}")
     } else {
-        format!("for {}", uptime(app.snapshot.at.as_secs_f64()))
+        format!("for {}", text::uptime(app.snapshot.at.as_secs_f64()))
     };
     frame.render_widget(Paragraph::new(state).alignment(Alignment::Right), area);
 }
@@ -297,16 +296,24 @@ fn heading(source: &Source) -> String {
         format!(
             "{name}{}: {more}, up {}",
             netns.unwrap_or_default(),
-            uptime(seconds)
+            text::uptime(seconds)
         )
     };
     match &source.counters {
         Ok(Counters::Attachment(status)) => {
             let s = &status.stats;
-            let more = format!("{}, {}, {}", s.policy, name(&s.position), name(&s.attach));
+            let more = format!(
+                "{}, {}, {}",
+                s.policy,
+                text::json_name(&s.position),
+                text::json_name(&s.attach)
+            );
             of(s.uptime_s, more)
         }
-        Ok(Counters::Gateway(s)) => of(s.uptime_s, format!("gateway, {}", name(&s.attach))),
+        Ok(Counters::Gateway(s)) => of(
+            s.uptime_s,
+            format!("gateway, {}", text::json_name(&s.attach)),
+        ),
         Ok(Counters::Tunnel(s)) => {
             let at = s.interface.as_deref().unwrap_or("its routes");
             of(s.uptime_s, format!("tunnel, takes ACKs of {at}"))
@@ -405,7 +412,7 @@ fn draw_flows(frame: &mut Frame, app: &App, flows: &[FlowStats], rates: &[FlowRa
             per_cent(rates.saved),
             text::bytes(rates.data as u64),
             rtt(rtt_us),
-            uptime(flow.idle_ms as f64 / 1e3),
+            text::uptime(flow.idle_ms as f64 / 1e3),
         ];
         let ends = [&flow.ack_sender, &flow.data_sender].map(|end| cell(end, false));
         Row::new(ends.into_iter().chain(values.iter().map(|v| cell(v, true))))
