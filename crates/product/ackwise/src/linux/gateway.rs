@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
-use ackwise_config::{units, uplink};
+use ackwise_config::{ConfigError, units, uplink};
 use ackwise_gateway::{Config, Error, Prepared, Stats, control, describe};
 use ackwise_netdev::daemon::{Daemon, Supervisor};
 use serde_json::json;
@@ -113,34 +113,37 @@ fn of_arguments(args: &GatewayUpArgs) -> Result<Config, BadInput> {
         ),
         ("--acks-first", "acks_first", first),
     ];
-    let (mut text, mut flags) = (String::new(), Vec::new());
-    for (flag, key, value) in lines {
+    let (mut text, mut arguments) = (String::new(), Vec::new());
+    for (argument, key, value) in lines {
         match value {
             Some(value) => text.push_str(&format!("{key} = {value}\n")),
-            None if flag.is_empty() => text.push_str(&format!("{key}\n")),
+            None if argument.is_empty() => text.push_str(&format!("{key}\n")),
             None => continue,
         }
-        flags.push((flag, key));
+        arguments.push((argument, key));
     }
-    Config::parse(Path::new("(arguments)"), &text).map_err(|error| {
-        let said = error.diagnostics().iter().map(|mistake| {
-            let (flag, key) = flags.get(mistake.line - 1).unwrap_or(&("", ""));
-            let message = mistake.message.replace(&format!("'{key}'"), flag);
-            let value = mistake
-                .source_line
-                .split_once(" = ")
-                .map(|(_, value)| value);
-            match value {
-                Some(value) if !flag.is_empty() => {
-                    let own = format!("{flag}: ");
-                    let message = message.strip_prefix(&own).unwrap_or(&message);
-                    format!("{flag} {value}: {message}")
-                }
-                _ => message,
+    let parsed = Config::parse(Path::new("(arguments)"), &text);
+    parsed.map_err(|error| in_words_of_arguments(&error, &arguments))
+}
+
+/// What is wrong with a file that [`of_arguments`] made. `arguments` has the argument and the key of each
+/// line.
+fn in_words_of_arguments(error: &ConfigError, arguments: &[(&str, &str)]) -> BadInput {
+    let said = error.diagnostics().iter().map(|mistake| {
+        let line = mistake.line.checked_sub(1);
+        let line = line.and_then(|line| arguments.get(line));
+        let (argument, key) = line.unwrap_or(&("", ""));
+        let message = mistake.message.replace(&format!("'{key}'"), argument);
+        match mistake.source_line.split_once(" = ") {
+            Some((_, value)) if !argument.is_empty() => {
+                let own = format!("{argument}: ");
+                let message = message.strip_prefix(&own).unwrap_or(&message);
+                format!("{argument} {value}: {message}")
             }
-        });
-        BadInput::new(said.collect::<Vec<_>>().join("\n"))
-    })
+            _ => message,
+        }
+    });
+    BadInput::new(said.collect::<Vec<_>>().join("\n"))
 }
 
 fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
