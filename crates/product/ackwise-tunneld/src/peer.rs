@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use ackwise_config::tunnel::{Encoding, OtherPackets, Tunnel as Config};
 use ackwise_tunnel::{
     Actions, DatagramError, Initiation, KeyPair, OpenError, Security, Source, Tunnel, TunnelConfig,
-    Variant,
+    Variant, is_initiation,
 };
 
 use crate::Error;
@@ -56,6 +56,8 @@ pub(crate) struct Peer {
     configured: Option<Endpoint>,
     /// Where it was heard from last, if that is elsewhere.
     moved_to: Option<Endpoint>,
+    /// Where the last initiation went that was sent while the peer did not answer.
+    initiated_to: Option<SocketAddr>,
     /// Whether the peer is identified by its key, so that its address may change.
     may_roam: bool,
     tunnel: Tunnel,
@@ -129,6 +131,7 @@ impl Peer {
             endpoint,
             configured: endpoint,
             moved_to: None,
+            initiated_to: None,
             may_roam: keys.is_some(),
             tunnel: Tunnel::new(settings),
             actions: Actions::default(),
@@ -266,8 +269,19 @@ impl Peer {
     }
 
     /// Tries the address of the configuration and the last one in turn: a peer that had moved may
-    /// have come back.
+    /// have come back. Initiations have a turn of their own, as there is one for an even number of
+    /// probes: all would go to the same address.
     fn try_both_addresses(&mut self) {
+        self.try_other_address();
+        if self.actions.datagrams.iter().any(|d| is_initiation(d)) {
+            if self.initiated_to.is_some_and(|to| self.is_at(to)) {
+                self.try_other_address();
+            }
+            self.initiated_to = self.endpoint.map(|endpoint| endpoint.remote);
+        }
+    }
+
+    fn try_other_address(&mut self) {
         let Some(configured) = self.configured else {
             return;
         };

@@ -580,3 +580,28 @@ fn a_peer_that_moved_is_found_where_it_was_before() {
         (at.port() == 51_830 && is_up(&near)).then_some(())
     });
 }
+
+/// A peer that was restarted answers initiations alone, so these have to go to both addresses.
+#[test]
+fn a_peer_that_moved_and_was_restarted_is_found_where_it_is() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let at_the_new_port = |endpoint: Option<&str>| {
+        let mut moved = sites.far_config("");
+        moved.peers[0].endpoint = endpoint.map(Into::into);
+        for listen in &mut moved.listen {
+            listen.set_port(40_000);
+        }
+        sites.start(&sites.far, moved)
+    };
+    let near = sites.start(&sites.near, sites.near_config(""));
+    let far = at_the_new_port(Some("10.9.2.1:51830"));
+    until("the new port", || {
+        let at = peer(&near).endpoint?;
+        (at.port() == 40_000 && is_up(&near)).then_some(())
+    });
+    drop(far);
+    once(&near, "silence", |stats| !stats.up);
+    let _far = at_the_new_port(None);
+    until("the new port again", || is_up(&near).then_some(()));
+}
