@@ -54,7 +54,7 @@ fn reno_and_cubic_do_what_linux_does() {
     assert_eq!(acks, [18_115, 4_663, 17_431, 4_617]);
 }
 
-/// Both ends send, and ACKs ride on data.
+/// Both ends send, and ACKs are piggybacked on data.
 #[test]
 fn requests_and_responses_do_what_they_do_on_linux() {
     let scenario = SCENARIO.replace("cross-check", "cross-check-requests");
