@@ -393,7 +393,7 @@ class Results:
         >>> frame[["arm", "acks_on_wire", "rtt_p50_us"]].round(1)
                 arm  acks_on_wire  rtt_p50_us
         0  baseline          1855    230162.4
-        1  adaptive           783     86245.4
+        1  adaptive           784     86245.4
         >>> frame.attrs["units"]["rtt_p50_us"]
         'µs'
         """
