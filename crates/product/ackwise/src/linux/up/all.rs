@@ -211,6 +211,22 @@ struct Started {
 }
 
 impl Started {
+    fn new(name: &str, child: Child, readiness: Readiness, lacked_interface: bool) -> Self {
+        let now = Instant::now();
+        Self {
+            name: name.to_owned(),
+            child,
+            readiness,
+            is_settled: false,
+            began: now,
+            ended: None,
+            ended_at: now,
+            lacked_interface,
+            is_wait_said: false,
+            pause: MIN_PAUSE,
+        }
+    }
+
     fn look(&mut self) {
         if self.ended.is_none() {
             self.ended = match self.child.try_wait() {
@@ -287,19 +303,7 @@ impl Children {
             .and_then(|readiness| Ok((command.spawn()?, readiness)))
             .with_context(|| format!("starting `ackwise up {name}`"));
         let (child, readiness) = started?;
-        let now = Instant::now();
-        Ok(Started {
-            name: name.to_owned(),
-            child,
-            readiness,
-            is_settled: false,
-            began: now,
-            ended: None,
-            ended_at: now,
-            lacked_interface: lacks_interface,
-            is_wait_said: false,
-            pause: MIN_PAUSE,
-        })
+        Ok(Started::new(name, child, readiness, lacks_interface))
     }
 
     /// Something runs, or is waited for. If nothing is, the service manager starts all again.
@@ -631,21 +635,8 @@ mod tests {
         let mut command = Command::new("false");
         let readiness = Readiness::of(&mut command).unwrap();
         let child = command.spawn().unwrap();
-        let now = Instant::now();
-        children.with(|all| {
-            all.push(Started {
-                name: "no-such-if".to_owned(),
-                child,
-                readiness,
-                is_settled: false,
-                began: now,
-                ended: None,
-                ended_at: now,
-                lacked_interface: true,
-                is_wait_said: false,
-                pause: MIN_PAUSE,
-            });
-        });
+        let started = Started::new("no-such-if", child, readiness, true);
+        children.with(|all| all.push(started));
         while children.running() > 0 {
             std::thread::sleep(LOOK);
         }
