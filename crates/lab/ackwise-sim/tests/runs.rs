@@ -291,6 +291,23 @@ fn acks_of_responses_are_thinned() {
     assert!(reasons.get("unacceptable").is_none(), "{thinned}");
 }
 
+/// The last segment of a transfer has its FIN, and the receiver's FIN comes back at once: the next
+/// transfer begins half a round trip after the last byte of this one has arrived.
+#[test]
+fn the_end_of_a_transfer_takes_no_round_trip_of_its_own() {
+    let flow = "[[flow]]\nname = \"short\"\nfrom = \"sender\"\nto = \"receiver\"\n\
+                app = \"short-flows\"\nsizes = [\"10 kB\"]\ncount = 10\n[sweep]\ncc = [\"cubic\"]\n";
+    let report = report(&scenario(&[NETWORK, flow]), 1);
+    let run = &report.runs[0];
+    assert!(run.errors.is_empty(), "{:?}", run.errors);
+    let completion = run.totals.completion.as_ref().unwrap();
+    assert_eq!((completion.count, completion.unfinished), (10, 0));
+    let transfer_s = completion.time_us.p50 / 1e6;
+    let between_s = (run.totals.duration_s - 10.0 * transfer_s) / 9.0;
+    let half_s = 0.011;
+    assert!((half_s..1.2 * half_s).contains(&between_s), "{between_s}");
+}
+
 fn refused(parts: &[&str], options: &RunOptions) -> String {
     run(&scenario(parts), options, &mut |_| {})
         .unwrap_err()

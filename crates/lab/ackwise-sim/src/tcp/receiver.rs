@@ -25,6 +25,8 @@ enum Owed {
     /// A policy's hold is over.
     HeldAck,
     FinAck,
+    /// What the data ask for, and then the FIN of an application that closes its side.
+    AckThenFin,
 }
 
 /// A TCP receiver whose application reads at once. It knows bytes by their
@@ -124,14 +126,18 @@ impl Receiver {
             self.handshake_rtt = Some(now - at);
         }
         if p.flags.contains(Flags::FIN) {
-            self.fin = Some(p.seq);
+            self.fin = Some(p.seq + u64::from(p.payload));
         }
         if p.payload > 0 {
             self.on_data(p, now);
         }
         if self.fin.is_some_and(|end| self.data.next() >= end) {
-            if p.flags.contains(Flags::FIN) {
-                self.owed = Owed::FinAck;
+            // The application closes its side at once.
+            if p.flags.contains(Flags::FIN) || !self.is_done() {
+                self.owed = match self.owed {
+                    Owed::Ack | Owed::AckTwice => Owed::AckThenFin,
+                    _ => Owed::FinAck,
+                };
             }
             self.stats.finished_at.get_or_insert(now);
         }
@@ -349,7 +355,11 @@ impl Receiver {
                 self.with_stack(|_, stack, policy| stack.left(policy, &p, now));
                 Some(p)
             }
-            Owed::FinAck => Some(self.packet(Flags::FIN | Flags::ACK, now)),
+            Owed::AckThenFin => {
+                self.owed = Owed::FinAck;
+                Some(self.ack(now))
+            }
+            Owed::FinAck => Some(self.fin_ack(now)),
             Owed::Ack => Some(self.ack(now)),
         }
     }
@@ -397,6 +407,15 @@ impl Receiver {
         let mut packet = Packet::default();
         self.write_ack(&mut packet, now);
         packet
+    }
+
+    /// The end of the other direction acknowledges the data as well.
+    fn fin_ack(&mut self, now: Nanos) -> Packet {
+        self.data.told();
+        self.delack.on_ack_sent();
+        self.last_ack = Some(self.data.next());
+        let ece = if self.ece { Flags::ECE } else { Flags::empty() };
+        self.packet(Flags::FIN | Flags::ACK | ece, now)
     }
 
     /// An ACK that rides on data of the other direction: none leaves for it. `None` if

@@ -22,7 +22,7 @@ enum Phase {
     Opening,
     /// Data flow.
     Open,
-    /// All data are acknowledged; the FIN is out, or about to be.
+    /// All data are acknowledged, and the receiver's FIN has not come: one goes alone.
     Closing,
     /// Nothing more happens.
     Done,
@@ -39,7 +39,7 @@ pub struct Sender {
     phase: Phase,
     /// A SYN or FIN is to be sent.
     control_due: bool,
-    /// A FIN follows the last byte.
+    /// The last segment has a FIN.
     closing: bool,
     tcb: Tcb,
     recovery: AnyRecovery,
@@ -81,7 +81,7 @@ impl Sender {
         self.tcb.renew_burst();
     }
 
-    /// No more data: a FIN follows the last byte.
+    /// No more data: the last segment has a FIN.
     pub fn close(&mut self) {
         self.closing = true;
     }
@@ -158,13 +158,15 @@ impl Sender {
             Phase::Open if p.flags.contains(Flags::ACK) && !p.flags.contains(Flags::SYN) => {
                 self.on_ack(p, now);
             }
-            Phase::Closing if p.flags.contains(Flags::FIN) => {
-                self.phase = Phase::Done;
-                self.tcb.stop_timer();
-            }
             _ => {}
         }
         self.finish(now);
+        // The receiver's FIN acknowledges that of the last segment.
+        if self.phase == Phase::Closing && p.flags.contains(Flags::FIN) {
+            self.phase = Phase::Done;
+            self.control_due = false;
+            self.tcb.stop_timer();
+        }
     }
 
     fn on_syn_ack(&mut self, p: &Packet, now: Nanos) {
@@ -434,6 +436,9 @@ impl Sender {
         let last = next.end() == self.tcb.supplied;
         if last || self.tcb.config.push_bursts && self.ends_chunk(next.again) {
             flags |= Flags::PSH;
+        }
+        if last && self.closing && self.tcb.config.handshake {
+            flags |= Flags::FIN;
         }
         let tcb = &mut self.tcb;
         tcb.stats.data_segments += 1;
