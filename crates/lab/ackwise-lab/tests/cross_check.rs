@@ -65,6 +65,17 @@ fn requests_and_responses_do_what_they_do_on_linux() {
     assert_eq!(both["agreements"].as_array().unwrap().len(), 12);
 }
 
+/// A connection for each transfer, with its handshake and its end.
+#[test]
+fn short_transfers_do_what_they_do_on_linux() {
+    let scenario = SCENARIO.replace("cross-check", "cross-check-short");
+    let Ended { code, out, err } = against_virtual(&scenario, &["--format", "json"]);
+    assert_eq!(code, 0, "{out}{err}");
+    let both: Value = serde_json::from_str(&out).unwrap();
+    // Three arms, three congestion controls, four metrics.
+    assert_eq!(both["agreements"].as_array().unwrap().len(), 36);
+}
+
 /// Deep and shallow queue, wide and thin uplink, a minute each.
 #[test]
 fn bbr_does_what_linux_does() {
