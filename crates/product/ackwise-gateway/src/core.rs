@@ -231,6 +231,41 @@ mod tests {
     }
 
     #[test]
+    fn equal_flows_in_two_vlans_are_told_apart() {
+        let config = Config::parse("test", "interface = \"x\"\nrate = \"8 kbit/s\"").unwrap();
+        let mut core = Core::new(&config, LinkKind::Ethernet, 1500, 1);
+        let tagged = |tags: &[u16], packet: Vec<u8>| {
+            let mut frame = vec![0; 12];
+            for tci in tags {
+                frame.extend([0x81, 0]);
+                frame.extend(tci.to_be_bytes());
+            }
+            [frame, vec![8, 0], packet].concat()
+        };
+        // What is being sent; then the ACKs of one connection that are behind its start.
+        offer(&mut core, &tagged(&[5], tcp_v4(5, 6, &[7; 1000])), 0);
+        for n in 0..30 {
+            offer(&mut core, &tagged(&[5], ack_v4(1, 2, 1000 * n, &[])), MS);
+        }
+        let before = core.queue().filtered;
+        assert!(before > 0);
+        // Another connection, by the same addresses and ports, is further.
+        for tags in [&[7][..], &[], &[5, 7], &[7, 5]] {
+            offer(&mut core, &tagged(tags, ack_v4(1, 2, 90_000, &[])), MS);
+        }
+        assert_eq!(core.queue().filtered, before);
+        // A priority is no VLAN, and VLAN 0 is none.
+        offer(&mut core, &tagged(&[0xa005], ack_v4(1, 2, 30_000, &[])), MS);
+        assert_eq!(core.queue().filtered, before + 1);
+        offer(
+            &mut core,
+            &tagged(&[0xe000, 5], ack_v4(1, 2, 31_000, &[])),
+            MS,
+        );
+        assert_eq!(core.queue().filtered, before + 2);
+    }
+
+    #[test]
     fn acks_go_first_and_buffers_go_round() {
         let text = "interface = \"x\"\nrate = \"8 kbit/s\"\n\
                     queue = { limit = \"3 packets\", acks_first = true }";

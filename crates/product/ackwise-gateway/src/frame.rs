@@ -10,6 +10,8 @@ use ackwise_queue::{Ecn, Packet};
 use siphasher::sip::SipHasher13;
 
 const CE: u8 = 3;
+/// The length of an Ethernet header, without tags of VLANs, bytes.
+const ETHERNET_HEADER: usize = 14;
 /// The length of an IPv4 header without options, bytes.
 const IPV4_HEADER: usize = 20;
 const PROTOCOL_TCP: u8 = 6;
@@ -47,13 +49,18 @@ impl DerefMut for FrameBuf {
 
 /// A connection and one of its directions; everything that is not TCP is one flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Flow(Option<(SocketAddr, SocketAddr)>);
+pub struct Flow {
+    ends: Option<(SocketAddr, SocketAddr)>,
+    /// VLAN identifiers of 12 bits, the innermost lowest; 0: none. Networks in two of them may have
+    /// the same addresses.
+    vlans: u32,
+}
 
 impl Hash for Flow {
     fn hash<H: Hasher>(&self, state: &mut H) {
         // One word, not a call for each field: this is on the way of every packet.
         // Addresses that agree in it are told apart by `Eq`.
-        let Some((from, to)) = self.0 else { return };
+        let Some((from, to)) = self.ends else { return };
         state.write_u64(word(from) ^ word(to).rotate_left(29));
     }
 }
@@ -132,6 +139,17 @@ impl Frame {
         Some((ip.source(), ip.destination(), protocol, ports.copied()))
     }
 
+    /// The VLANs that its tags name. A tag of VLAN 0 has a priority only.
+    fn vlans(&self) -> u32 {
+        let tags = self.ip.and_then(|ip| self.bytes.get(ETHERNET_HEADER..ip));
+        // Each ends with the EtherType of what follows it.
+        let tags = tags.unwrap_or_default().as_chunks::<4>().0.iter();
+        let vlans = tags.map(|tag| u32::from(u16::from_be_bytes([tag[0], tag[1]]) & 0xfff));
+        vlans
+            .filter(|vlan| *vlan != 0)
+            .fold(0, |outer, vlan| outer << 12 | vlan)
+    }
+
     fn traffic_class(&self) -> Option<u8> {
         Ip::read(&self.bytes()[self.ip?..]).map(|ip| ip.traffic_class())
     }
@@ -141,7 +159,10 @@ impl Packet for FrameBuf {
     type Flow = Flow;
 
     fn flow(&self) -> Flow {
-        Flow(self.segment.as_ref().map(|s| (s.src(), s.dst())))
+        Flow {
+            ends: self.segment.as_ref().map(|s| (s.src(), s.dst())),
+            vlans: self.vlans(),
+        }
     }
 
     fn flow_hash(&self, seed: u64) -> u64 {
