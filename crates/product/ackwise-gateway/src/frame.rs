@@ -1,7 +1,7 @@
 //! A packet in a buffer, as the disciplines of `ackwise-queue` see it.
 
 use std::hash::{Hash, Hasher};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::{Deref, DerefMut};
 
 use ackwise_headers::{Ip, checksum, ip_offset};
@@ -57,23 +57,25 @@ pub struct Flow {
 }
 
 impl Hash for Flow {
+    /// Few words, since this is on the way of every packet. All that tells flows apart is in them: who
+    /// chooses addresses and ports must not find flows of one hash, among which a table would look through
+    /// all.
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // One word, not a call for each field: this is on the way of every packet.
-        // Addresses that agree in it are told apart by `Eq`.
         let Some((from, to)) = self.ends else { return };
-        state.write_u64(word(from) ^ word(to).rotate_left(29));
-    }
-}
-
-fn word(address: SocketAddr) -> u64 {
-    let ip = match address {
-        SocketAddr::V4(v4) => u64::from(u32::from(*v4.ip())) << 16,
-        SocketAddr::V6(v6) => {
-            let bits = u128::from(*v6.ip());
-            ((bits >> 64) as u64).rotate_left(17) ^ bits as u64
+        let ports = u64::from(from.port()) << 16 | u64::from(to.port());
+        state.write_u64(ports << 32 | u64::from(self.vlans));
+        match (from.ip(), to.ip()) {
+            (IpAddr::V4(from), IpAddr::V4(to)) => {
+                state.write_u64(u64::from(from.to_bits()) << 32 | u64::from(to.to_bits()));
+            }
+            (IpAddr::V6(from), IpAddr::V6(to)) => {
+                state.write_u128(from.to_bits());
+                state.write_u128(to.to_bits());
+            }
+            // A packet has two addresses of one family.
+            _ => {}
         }
-    };
-    ip ^ u64::from(address.port())
+    }
 }
 
 impl AsRef<[u8]> for FrameBuf {
@@ -337,6 +339,33 @@ mod tests {
             packet
         };
         assert_eq!(hash(&fragment(1), 5), hash(&fragment(8), 5));
+    }
+
+    /// A host that chooses addresses and ports must not make many flows share a place in a table.
+    #[test]
+    fn nobody_can_choose_flows_of_one_hash() {
+        let hash = |packet: &[u8]| {
+            let mut hasher = std::hash::DefaultHasher::new();
+            frame_of(packet, LinkKind::Ip).flow().hash(&mut hasher);
+            hasher.finish()
+        };
+        let count = |packets: Vec<Vec<u8>>| {
+            let hashes = packets.iter().map(|packet| hash(packet));
+            hashes.collect::<std::collections::HashSet<_>>().len()
+        };
+        let v4 = |n: u32| {
+            let mut packet = tcp_v4(1, n as u16, &[]);
+            packet[12..16].copy_from_slice(&(0x0a00_0000 ^ n << 13).to_be_bytes());
+            packet
+        };
+        assert_eq!(count((0..1000).map(v4).collect()), 1000);
+        // The source's address has its port in it.
+        let v6 = |n: u16| {
+            let mut packet = tcp_v6(n, 2, &[]);
+            packet[22..24].copy_from_slice(&n.to_be_bytes());
+            packet
+        };
+        assert_eq!(count((0..1000).map(v6).collect()), 1000);
     }
 
     #[test]
