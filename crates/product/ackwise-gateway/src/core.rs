@@ -88,6 +88,12 @@ impl Core {
         self.link.set_rate(bps);
     }
 
+    /// Nobody moved frames until `now`. The link was idle meanwhile, and to make up for that would only
+    /// fill the queue of the modem behind it.
+    pub fn stood_still(&mut self, now: Nanos) {
+        self.link.stood_still(now);
+    }
+
     /// A frame of `len` bytes, in `buffer`, has come in at `now`.
     pub fn offer(&mut self, mut buffer: FrameBuf, len: usize, now: Nanos) {
         buffer.filled(len, self.kind, self.looks);
@@ -340,6 +346,28 @@ mod tests {
         assert_eq!(core.waiting(), Amount::default());
         let in_order: Vec<_> = left.iter().filter(|one| one.len() > 40).collect();
         assert!(data.ends_with(&in_order.into_iter().cloned().collect::<Vec<_>>()));
+    }
+
+    #[test]
+    fn what_waited_while_nobody_moved_frames_leaves_at_the_rate() {
+        // A packet of data takes 15 ms.
+        let mut core = core("interface = \"x\"\nrate = \"800 kbit/s\"");
+        for n in 0..100 {
+            offer(&mut core, &ack_v4(21, 80, n, &[0; 1460]), 0);
+        }
+        assert_eq!(released(&mut core, 30 * MS).len(), 2);
+        core.stood_still(5_000 * MS);
+        // The one that was being sent.
+        assert_eq!(released(&mut core, 5_000 * MS).len(), 1);
+        assert_eq!(released(&mut core, 5_014 * MS).len(), 0);
+        assert_eq!(released(&mut core, 5_030 * MS).len(), 2);
+        // An empty one is as it was.
+        while let Some(due) = core.wakeup() {
+            released(&mut core, due);
+        }
+        core.stood_still(20_000 * MS);
+        offer(&mut core, &ack_v4(21, 80, 0, &[0; 1460]), 20_001 * MS);
+        assert_eq!(core.wakeup(), Some(20_016 * MS));
     }
 
     #[test]
