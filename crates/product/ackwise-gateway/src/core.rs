@@ -16,10 +16,14 @@ const LINK_HEADERS: usize = 14 + 8 + 8;
 /// longer than what is sent.
 const ETHERNET_MTU: u32 = 1500;
 
+/// Above this room, in bytes, a frame that is shorter than half of it waits in a buffer of its own length:
+/// a queue full of ACKs would take hundreds of megabytes at the longest MTU.
+const LONG_ROOM: usize = 4096;
+
 /// Packets of one direction: taken in, kept as long as the rate wants, given out.
 ///
 /// Time is an argument, in nanoseconds. Buffers go round: in steady state nothing is
-/// allocated.
+/// allocated, up to an MTU of some 4000 bytes.
 #[derive(Debug)]
 pub struct Core {
     link: Link<FrameBuf, Discipline<FrameBuf>>,
@@ -95,12 +99,24 @@ impl Core {
     }
 
     /// A frame of `len` bytes, in `buffer`, has come in at `now`.
-    pub fn offer(&mut self, mut buffer: FrameBuf, len: usize, now: Nanos) {
+    pub fn offer(&mut self, buffer: FrameBuf, len: usize, now: Nanos) {
+        let mut buffer = self.fitting(buffer, len);
         buffer.filled(len, self.kind, self.looks);
         let charged = buffer.ip_len() + self.overhead;
         if let Verdict::Rejected(buffer, _) = self.link.enqueue(buffer, charged, now) {
             self.reuse(buffer);
         }
+    }
+
+    /// A buffer that is not far too long for the frame, which is in this one.
+    fn fitting(&mut self, mut buffer: FrameBuf, len: usize) -> FrameBuf {
+        if self.room <= LONG_ROOM || len >= self.room / 2 {
+            return buffer;
+        }
+        let mut own = FrameBuf::with_room(len);
+        own.room().copy_from_slice(&buffer.room()[..len]);
+        self.reuse(buffer);
+        own
     }
 
     /// When to ask for [`release`](Self::release) next; `None` if nothing waits.
@@ -368,6 +384,28 @@ mod tests {
         core.stood_still(20_000 * MS);
         offer(&mut core, &ack_v4(21, 80, 0, &[0; 1460]), 20_001 * MS);
         assert_eq!(core.wakeup(), Some(20_016 * MS));
+    }
+
+    #[test]
+    fn short_packets_of_a_long_mtu_take_little_memory() {
+        for (mtu, most) in [(1500, 1600), (9000, 100), (65_535, 100)] {
+            let config = Config::parse("test", "interface = \"x\"\nrate = \"8 kbit/s\"");
+            let mut core = Core::new(&config.unwrap(), LinkKind::Ip, mtu, 1);
+            let acks: Vec<_> = (0..100).map(|n| ack_v4(1, 2, 7 + n / 50, &[])).collect();
+            let long = ack_v4(3, 4, 1, &vec![7; mtu as usize - 40]);
+            for packet in acks.iter().chain([&long]) {
+                offer(&mut core, packet, 0);
+            }
+            let mut left = core.drain();
+            assert!(left.len() > 50, "{}", left.len());
+            let is_long = |frame: &FrameBuf| frame.bytes().len() > 1000;
+            assert!(left.iter().any(|it| is_long(it) && it.bytes() == long));
+            for frame in left.iter_mut().filter(|it| !is_long(it)) {
+                assert!(acks.iter().any(|ack| frame.bytes() == ack));
+                assert!(frame.room().len() <= most, "{}", frame.room().len());
+            }
+            assert!(core.free.len() <= 2);
+        }
     }
 
     #[test]
