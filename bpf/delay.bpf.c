@@ -91,11 +91,14 @@ struct probe {
 	__u32 is_ack;
 };
 
-/* The least of one way by two clocks, over the last 12 to 24 seconds: clocks drift. */
+/*
+ * The least of one way by two clocks, over the last 12 to 24 seconds: clocks drift. Such a number wraps,
+ * and only a difference of two has a sign. They are unsigned, or a compiler may compare them instead.
+ */
 struct least {
 	__u64 since_ns;	  /* when the running window began; 0: nothing was seen */
-	__s32 of_now;	  /* in the running window */
-	__s32 before_now; /* in the one before it */
+	__u32 of_now;	  /* in the running window */
+	__u32 before_now; /* in the one before it */
 };
 
 struct times {
@@ -325,9 +328,9 @@ static __always_inline void forget(struct least *l, __u64 now)
 }
 
 /* Takes a time and returns what it is beyond the least. */
-static __always_inline __s32 beyond(struct least *l, __s32 time, __u64 now)
+static __always_inline __s32 beyond(struct least *l, __u32 time, __u64 now)
 {
-	__s32 least;
+	__u32 least;
 
 	if (!l->since_ns) {
 		l->since_ns = now;
@@ -335,8 +338,7 @@ static __always_inline __s32 beyond(struct least *l, __s32 time, __u64 now)
 		l->before_now = time;
 		return 0;
 	}
-	/* The difference of two numbers that wrap has a sign. */
-	if (time - l->of_now < 0)
+	if (after(l->of_now, time))
 		l->of_now = time;
 	if (now - l->since_ns > WINDOW_NS) {
 		l->since_ns = now;
@@ -344,9 +346,9 @@ static __always_inline __s32 beyond(struct least *l, __s32 time, __u64 now)
 		l->of_now = time;
 	}
 	least = l->of_now;
-	if (l->before_now - least < 0)
+	if (after(least, l->before_now))
 		least = l->before_now;
-	return time - least;
+	return (__s32)(time - least);
 }
 
 /* Takes a timestamp of the other side, and finds out whether it is a time. Returns what the way back took
@@ -357,7 +359,7 @@ static __always_inline __u32 way_back_us(struct times *t, __u32 tsval, __u64 now
 	__s32 down;
 
 	forget(&t->down, now);
-	down = beyond(&t->down, (__s32)((__u32)(now / 1000000) - tsval), now);
+	down = beyond(&t->down, (__u32)(now / 1000000) - tsval, now);
 	if (!t->first_ns) {
 		t->first_ns = now;
 		t->first_stamp = tsval;
@@ -428,7 +430,7 @@ static __always_inline void echoed(const struct probe *p, struct times *t, __u64
 
 	forget(&t->up, now);
 	is_first = !t->up.since_ns;
-	most = beyond(&t->up, (__s32)(tsval * 1000 - (__u32)(since / 1000)), now);
+	most = beyond(&t->up, tsval * 1000 - (__u32)(since / 1000), now);
 	if (is_first || t->clock != CLOCK_MS || !t->data_came)
 		return;
 	/* More than the whole round trip: a clock was set or stood still, as while a machine sleeps. */

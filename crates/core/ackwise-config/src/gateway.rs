@@ -20,7 +20,7 @@ use crate::section::Section;
 use crate::source::Source;
 use crate::tree::Table;
 
-/// Largest packet that a queue must hold.
+/// Largest IP packet that a queue must hold.
 const MTU: u32 = 1500;
 /// An interface's name has at most so many bytes.
 const MAX_NAME: usize = 15;
@@ -107,8 +107,9 @@ fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
             "'min_rate' lies between 1 kbit/s and 'rate': the rate is measured between them";
         top.error(&top.span_of("min_rate"), message);
     }
+    let overhead = top.whole("overhead", 0, 256).unwrap_or(0);
     let queue = if top.has("queue") {
-        queue_keys::queue(&top, MTU)
+        queue_keys::queue(&top, MTU + overhead)
     } else {
         Some(Queue::for_uplink())
     };
@@ -133,7 +134,7 @@ fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
         interface: interface?.text,
         rate_bps: rate_bps?,
         min_rate_bps,
-        overhead: top.whole("overhead", 0, 256).unwrap_or(0),
+        overhead,
         queue: queue?,
         acc,
         metrics,
@@ -144,4 +145,32 @@ fn discipline_span(top: &Section<'_>) -> Span {
     top.table("queue")
         .and_then(|(table, _)| table.get("discipline"))
         .map_or(0..0, |value| value.span.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else every full packet is dropped, also by an empty queue.
+    #[test]
+    fn a_queue_holds_a_full_packet_with_its_overhead() {
+        let of = |overhead: u32, queue: &str| {
+            let text = format!(
+                "interface = \"wan0\"\nrate = \"1 Mbit/s\"\noverhead = {overhead}\nqueue = {queue}"
+            );
+            Gateway::parse("test", &text)
+        };
+        for queue in [
+            "\"1510 B\"",
+            "{ discipline = \"fq_codel\", limit = \"9 packets\", memory_limit = \"1510 B\" }",
+        ] {
+            assert!(of(10, queue).is_ok(), "{queue}");
+            let error = of(11, queue).unwrap_err();
+            let message = &error.diagnostics()[0].message;
+            assert_eq!(
+                message,
+                "this queue cannot hold a single packet of 1511 bytes"
+            );
+        }
+    }
 }

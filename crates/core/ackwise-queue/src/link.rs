@@ -301,6 +301,13 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         self.queue.rate_changed(bps);
     }
 
+    /// Nothing was sent from the last time that it has seen until `now`: what waits leaves from now on.
+    /// What was on the wire keeps its time.
+    pub fn stood_still(&mut self, now: Nanos) {
+        self.serialiser.occupy(now);
+        self.advance(now);
+    }
+
     /// Tells the discipline how long a full packet is, in bytes as they count against the rate.
     pub fn set_full_packet(&mut self, bytes: u32) {
         self.queue.full_packet_changed(bytes);

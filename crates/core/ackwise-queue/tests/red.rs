@@ -62,6 +62,26 @@ fn it_ages_while_the_link_idles() {
     assert_eq!(average(&bench), 2.125 / 256.0);
 }
 
+/// The rate may be measured: an idle link missed as many packets as it has now.
+#[test]
+fn it_ages_by_the_rate_that_the_link_has() {
+    let red = RedConfig {
+        rate_bps: 16_000_000,
+        ..halves()
+    };
+    let mut bench = Bench::new(&queue(red, QueueLimit::Packets(100)));
+    for n in 1..=4 {
+        assert!(bench.put(ack(n, 0).flow(n)));
+    }
+    assert_eq!(average(&bench), 2.125);
+    bench.queue.rate_changed(160_000);
+    bench.drain();
+    // One packet in 25 ms, and the last of 40 B keeps the wire for 2 ms: none was missed.
+    bench.now = 9_000_000;
+    assert!(bench.put(ack(5, 0)));
+    assert_eq!(average(&bench), 2.125 / 2.0);
+}
+
 #[test]
 fn the_first_above_the_threshold_is_spared() {
     let red = RedConfig {

@@ -31,6 +31,9 @@ const AT_ONCE: u64 = 100;
 const PAUSE: Nanos = 50_000_000;
 /// The time within which a rate that was asked for has to be there.
 const PATIENCE: Nanos = 2_000_000_000;
+/// After so long without a look this thread stood still, and perhaps who sets the rate as well: they are in
+/// one control group, which may be frozen.
+const STOOD_STILL: Nanos = 1_000_000_000;
 
 /// What sets the rate, and what becomes of that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -237,11 +240,22 @@ struct Asked {
 
 /// The rates that were asked for: the first is the last one that was seen in the kernel.
 #[derive(Debug)]
-struct Rates(VecDeque<Asked>);
+struct Rates {
+    asked: VecDeque<Asked>,
+    /// The last look at the kernel's.
+    looked_at: Nanos,
+}
 
 impl Rates {
     fn new(bps: u64) -> Self {
-        Self(VecDeque::from([Asked { bps, at: 0 }]))
+        Self {
+            asked: VecDeque::from([Asked { bps, at: 0 }]),
+            looked_at: 0,
+        }
+    }
+
+    fn ask(&mut self, bps: u64, at: Nanos) {
+        self.asked.push_back(Asked { bps, at });
     }
 
     /// Says what a root means.
@@ -255,29 +269,34 @@ impl Rates {
     /// Says what it means that the kernel has this rate. The same rate may have been asked for more than
     /// once: it is the first of those whose successor is not overdue.
     fn found(&mut self, bps: u64, now: Nanos) -> Result<(), Halted> {
+        let last_look = std::mem::replace(&mut self.looked_at, now);
+        if now.saturating_sub(last_look) > STOOD_STILL {
+            // Nobody was there to set what was asked for: it has its time from now on.
+            self.asked.iter_mut().for_each(|asked| asked.at = now);
+        }
         // The kernel counts bytes a second.
         let is_there = |asked: &Asked| asked.bps / 8 == bps / 8;
         let is_overdue = |asked: &Asked| now.saturating_sub(asked.at) > PATIENCE;
-        let place = self.0.iter().enumerate().position(|(place, asked)| {
-            is_there(asked) && !self.0.get(place + 1).is_some_and(is_overdue)
+        let place = self.asked.iter().enumerate().position(|(place, asked)| {
+            is_there(asked) && !self.asked.get(place + 1).is_some_and(is_overdue)
         });
         match place {
             Some(place) => {
-                self.0.drain(..place);
+                self.asked.drain(..place);
                 Ok(())
             }
-            None if self.0.iter().any(is_there) => Err(Halted::Refused),
+            None if self.asked.iter().any(is_there) => Err(Halted::Refused),
             None => Err(Halted::RateChanged),
         }
     }
 
     fn last_bps(&self) -> u64 {
-        self.0.back().map_or(0, |asked| asked.bps)
+        self.asked.back().map_or(0, |asked| asked.bps)
     }
 
     /// Whether a rate differs enough to be worth a message now.
     fn is_worth(&self, bps: u64, now: Nanos) -> bool {
-        let asked_at = self.0.back().map_or(0, |asked| asked.at);
+        let asked_at = self.asked.back().map_or(0, |asked| asked.at);
         let parts = match now.saturating_sub(asked_at) {
             ..PAUSE => AT_ONCE,
             _ => WORTH,
@@ -368,7 +387,7 @@ impl Thread {
                 _ => Halted::Refused,
             })
         })?;
-        self.rates.0.push_back(Asked { bps, at });
+        self.rates.ask(bps, at);
         self.changes += 1;
         Ok(())
     }
@@ -413,13 +432,21 @@ mod tests {
         assert_eq!(told(7_151), None);
     }
 
+    /// What a look at each tenth of a second finds, up to this time.
+    fn looks(rates: &mut Rates, bps: u64, until_ms: Nanos) -> Result<(), Halted> {
+        const MS: Nanos = 1_000_000;
+        while rates.looked_at + 100 * MS < until_ms * MS {
+            rates.found(bps, rates.looked_at + 100 * MS)?;
+        }
+        rates.found(bps, until_ms * MS)
+    }
+
     #[test]
     fn a_rate_that_comes_again_is_known_by_its_time() {
         let second = 1_000_000_000;
         let mut rates = Rates::new(1_000_000);
-        let mut ask = |bps, at| rates.0.push_back(Asked { bps, at });
         for (bps, at) in [(2_000_000, 10), (1_000_000, 11), (3_000_000, 12)] {
-            ask(bps, at * second);
+            rates.ask(bps, at * second);
         }
         // The process that sets the rate is late: none is set yet, then the first, then each in turn.
         for bps in [1_000_000, 2_000_000, 1_000_000, 3_000_000] {
@@ -430,28 +457,35 @@ mod tests {
             Err(Halted::RateChanged)
         );
         for (bps, at) in [(2_000_000, 20), (3_000_000, 21)] {
-            rates.0.push_back(Asked {
-                bps,
-                at: at * second,
-            });
+            rates.ask(bps, at * second);
         }
         // The last one was set, and stays.
-        assert_eq!(rates.found(3_000_000, 40 * second), Ok(()));
-        rates.0.push_back(Asked {
-            bps: 2_000_000,
-            at: 41 * second,
-        });
-        assert_eq!(rates.found(3_000_000, 43 * second), Ok(()));
-        assert_eq!(rates.found(3_000_000, 44 * second), Err(Halted::Refused));
+        assert_eq!(looks(&mut rates, 3_000_000, 40_000), Ok(()));
+        rates.ask(2_000_000, 41 * second);
+        assert_eq!(looks(&mut rates, 3_000_000, 43_000), Ok(()));
+        assert_eq!(looks(&mut rates, 3_000_000, 44_000), Err(Halted::Refused));
+    }
+
+    #[test]
+    fn who_stood_still_as_well_gets_its_time_again() {
+        let mut rates = Rates::new(1_000_000);
+        assert_eq!(looks(&mut rates, 1_000_000, 10_000), Ok(()));
+        rates.ask(2_000_000, 10_010_000_000);
+        // Both are frozen for ten seconds, and this one runs first.
+        assert_eq!(rates.found(1_000_000, 20_000_000_000), Ok(()));
+        assert_eq!(looks(&mut rates, 1_000_000, 21_000), Ok(()));
+        assert_eq!(looks(&mut rates, 2_000_000, 24_000), Ok(()));
+        // Who does nothing although both go on does not.
+        rates.ask(3_000_000, 24_010_000_000);
+        assert_eq!(rates.found(2_000_000, 34_000_000_000), Ok(()));
+        assert_eq!(looks(&mut rates, 2_000_000, 36_000), Ok(()));
+        assert_eq!(looks(&mut rates, 2_000_000, 36_100), Err(Halted::Refused));
     }
 
     #[test]
     fn a_small_change_waits_a_large_one_does_not() {
         let mut rates = Rates::new(1_000_000);
-        rates.0.push_back(Asked {
-            bps: 2_000_000,
-            at: 7_000_000_000,
-        });
+        rates.ask(2_000_000, 7_000_000_000);
         let soon = 7_000_000_000 + PAUSE - 1;
         assert!(!rates.is_worth(2_150_000, soon) && !rates.is_worth(1_850_000, soon));
         assert!(rates.is_worth(2_250_000, soon) && rates.is_worth(1_750_000, soon));

@@ -16,10 +16,14 @@ const LINK_HEADERS: usize = 14 + 8 + 8;
 /// longer than what is sent.
 const ETHERNET_MTU: u32 = 1500;
 
+/// Above this room, in bytes, a frame that is shorter than half of it waits in a buffer of its own length:
+/// a queue full of ACKs would take hundreds of megabytes at the longest MTU.
+const LONG_ROOM: usize = 4096;
+
 /// Packets of one direction: taken in, kept as long as the rate wants, given out.
 ///
 /// Time is an argument, in nanoseconds. Buffers go round: in steady state nothing is
-/// allocated.
+/// allocated, up to an MTU of some 4000 bytes.
 #[derive(Debug)]
 pub struct Core {
     link: Link<FrameBuf, Discipline<FrameBuf>>,
@@ -88,13 +92,31 @@ impl Core {
         self.link.set_rate(bps);
     }
 
+    /// Nobody moved frames until `now`. The link was idle meanwhile, and to make up for that would only
+    /// fill the queue of the modem behind it.
+    pub fn stood_still(&mut self, now: Nanos) {
+        self.link.stood_still(now);
+    }
+
     /// A frame of `len` bytes, in `buffer`, has come in at `now`.
-    pub fn offer(&mut self, mut buffer: FrameBuf, len: usize, now: Nanos) {
+    pub fn offer(&mut self, buffer: FrameBuf, len: usize, now: Nanos) {
+        let mut buffer = self.fitting(buffer, len);
         buffer.filled(len, self.kind, self.looks);
         let charged = buffer.ip_len() + self.overhead;
         if let Verdict::Rejected(buffer, _) = self.link.enqueue(buffer, charged, now) {
             self.reuse(buffer);
         }
+    }
+
+    /// A buffer that is not far too long for the frame, which is in this one.
+    fn fitting(&mut self, mut buffer: FrameBuf, len: usize) -> FrameBuf {
+        if self.room <= LONG_ROOM || len >= self.room / 2 {
+            return buffer;
+        }
+        let mut own = FrameBuf::with_room(len);
+        own.room().copy_from_slice(&buffer.room()[..len]);
+        self.reuse(buffer);
+        own
     }
 
     /// When to ask for [`release`](Self::release) next; `None` if nothing waits.
@@ -231,6 +253,41 @@ mod tests {
     }
 
     #[test]
+    fn equal_flows_in_two_vlans_are_told_apart() {
+        let config = Config::parse("test", "interface = \"x\"\nrate = \"8 kbit/s\"").unwrap();
+        let mut core = Core::new(&config, LinkKind::Ethernet, 1500, 1);
+        let tagged = |tags: &[u16], packet: Vec<u8>| {
+            let mut frame = vec![0; 12];
+            for tci in tags {
+                frame.extend([0x81, 0]);
+                frame.extend(tci.to_be_bytes());
+            }
+            [frame, vec![8, 0], packet].concat()
+        };
+        // What is being sent; then the ACKs of one connection that are behind its start.
+        offer(&mut core, &tagged(&[5], tcp_v4(5, 6, &[7; 1000])), 0);
+        for n in 0..30 {
+            offer(&mut core, &tagged(&[5], ack_v4(1, 2, 1000 * n, &[])), MS);
+        }
+        let before = core.queue().filtered;
+        assert!(before > 0);
+        // Another connection, by the same addresses and ports, is further.
+        for tags in [&[7][..], &[], &[5, 7], &[7, 5]] {
+            offer(&mut core, &tagged(tags, ack_v4(1, 2, 90_000, &[])), MS);
+        }
+        assert_eq!(core.queue().filtered, before);
+        // A priority is no VLAN, and VLAN 0 is none.
+        offer(&mut core, &tagged(&[0xa005], ack_v4(1, 2, 30_000, &[])), MS);
+        assert_eq!(core.queue().filtered, before + 1);
+        offer(
+            &mut core,
+            &tagged(&[0xe000, 5], ack_v4(1, 2, 31_000, &[])),
+            MS,
+        );
+        assert_eq!(core.queue().filtered, before + 2);
+    }
+
+    #[test]
     fn acks_go_first_and_buffers_go_round() {
         let text = "interface = \"x\"\nrate = \"8 kbit/s\"\n\
                     queue = { limit = \"3 packets\", acks_first = true }";
@@ -305,6 +362,50 @@ mod tests {
         assert_eq!(core.waiting(), Amount::default());
         let in_order: Vec<_> = left.iter().filter(|one| one.len() > 40).collect();
         assert!(data.ends_with(&in_order.into_iter().cloned().collect::<Vec<_>>()));
+    }
+
+    #[test]
+    fn what_waited_while_nobody_moved_frames_leaves_at_the_rate() {
+        // A packet of data takes 15 ms.
+        let mut core = core("interface = \"x\"\nrate = \"800 kbit/s\"");
+        for n in 0..100 {
+            offer(&mut core, &ack_v4(21, 80, n, &[0; 1460]), 0);
+        }
+        assert_eq!(released(&mut core, 30 * MS).len(), 2);
+        core.stood_still(5_000 * MS);
+        // The one that was being sent.
+        assert_eq!(released(&mut core, 5_000 * MS).len(), 1);
+        assert_eq!(released(&mut core, 5_014 * MS).len(), 0);
+        assert_eq!(released(&mut core, 5_030 * MS).len(), 2);
+        // An empty one is as it was.
+        while let Some(due) = core.wakeup() {
+            released(&mut core, due);
+        }
+        core.stood_still(20_000 * MS);
+        offer(&mut core, &ack_v4(21, 80, 0, &[0; 1460]), 20_001 * MS);
+        assert_eq!(core.wakeup(), Some(20_016 * MS));
+    }
+
+    #[test]
+    fn short_packets_of_a_long_mtu_take_little_memory() {
+        for (mtu, most) in [(1500, 1600), (9000, 100), (65_535, 100)] {
+            let config = Config::parse("test", "interface = \"x\"\nrate = \"8 kbit/s\"");
+            let mut core = Core::new(&config.unwrap(), LinkKind::Ip, mtu, 1);
+            let acks: Vec<_> = (0..100).map(|n| ack_v4(1, 2, 7 + n / 50, &[])).collect();
+            let long = ack_v4(3, 4, 1, &vec![7; mtu as usize - 40]);
+            for packet in acks.iter().chain([&long]) {
+                offer(&mut core, packet, 0);
+            }
+            let mut left = core.drain();
+            assert!(left.len() > 50, "{}", left.len());
+            let is_long = |frame: &FrameBuf| frame.bytes().len() > 1000;
+            assert!(left.iter().any(|it| is_long(it) && it.bytes() == long));
+            for frame in left.iter_mut().filter(|it| !is_long(it)) {
+                assert!(acks.iter().any(|ack| frame.bytes() == ack));
+                assert!(frame.room().len() <= most, "{}", frame.room().len());
+            }
+            assert!(core.free.len() <= 2);
+        }
     }
 
     #[test]

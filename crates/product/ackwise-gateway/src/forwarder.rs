@@ -25,6 +25,9 @@ const MAX_READ: usize = 256;
 const FRAMES_PER_CLOCK: usize = 16;
 /// The interval, in nanoseconds, of signs of life and of looks at the devices.
 const BEAT: Nanos = 50_000_000;
+/// After this time without a turn of the loop, in nanoseconds, the process stood still, and the link was
+/// idle.
+const STOOD_STILL: Nanos = 2 * BEAT;
 /// Without a sign of life for this time, packets take the ordinary path.
 const ALIVE: Duration = Duration::from_millis(500);
 
@@ -63,9 +66,14 @@ impl Forwarder {
 
     fn work(&mut self, shared: &Shared) -> Ended {
         let mut next_beat = 0;
+        let mut last_turn = monotonic_ns();
         loop {
             if shared.lifecycle.should_stop() {
                 return Ended::Asked;
+            }
+            let turn = monotonic_ns();
+            if turn - std::mem::replace(&mut last_turn, turn) > STOOD_STILL {
+                self.core.stood_still(turn);
             }
             let Ok(read) = self.receive() else {
                 return Ended::DeviceGone;

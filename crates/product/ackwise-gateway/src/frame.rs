@@ -1,7 +1,7 @@
 //! A packet in a buffer, as the disciplines of `ackwise-queue` see it.
 
 use std::hash::{Hash, Hasher};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::{Deref, DerefMut};
 
 use ackwise_headers::{Ip, checksum, ip_offset};
@@ -10,6 +10,8 @@ use ackwise_queue::{Ecn, Packet};
 use siphasher::sip::SipHasher13;
 
 const CE: u8 = 3;
+/// The length of an Ethernet header, without tags of VLANs, bytes.
+const ETHERNET_HEADER: usize = 14;
 /// The length of an IPv4 header without options, bytes.
 const IPV4_HEADER: usize = 20;
 const PROTOCOL_TCP: u8 = 6;
@@ -47,26 +49,33 @@ impl DerefMut for FrameBuf {
 
 /// A connection and one of its directions; everything that is not TCP is one flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Flow(Option<(SocketAddr, SocketAddr)>);
-
-impl Hash for Flow {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        // One word, not a call for each field: this is on the way of every packet.
-        // Addresses that agree in it are told apart by `Eq`.
-        let Some((from, to)) = self.0 else { return };
-        state.write_u64(word(from) ^ word(to).rotate_left(29));
-    }
+pub struct Flow {
+    ends: Option<(SocketAddr, SocketAddr)>,
+    /// VLAN identifiers of 12 bits, the innermost lowest; 0: none. Networks in two of them may have
+    /// the same addresses.
+    vlans: u32,
 }
 
-fn word(address: SocketAddr) -> u64 {
-    let ip = match address {
-        SocketAddr::V4(v4) => u64::from(u32::from(*v4.ip())) << 16,
-        SocketAddr::V6(v6) => {
-            let bits = u128::from(*v6.ip());
-            ((bits >> 64) as u64).rotate_left(17) ^ bits as u64
+impl Hash for Flow {
+    /// Few words, since this is on the way of every packet. All that tells flows apart is in them: who
+    /// chooses addresses and ports must not find flows of one hash, among which a table would look through
+    /// all.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Some((from, to)) = self.ends else { return };
+        let ports = u64::from(from.port()) << 16 | u64::from(to.port());
+        state.write_u64(ports << 32 | u64::from(self.vlans));
+        match (from.ip(), to.ip()) {
+            (IpAddr::V4(from), IpAddr::V4(to)) => {
+                state.write_u64(u64::from(from.to_bits()) << 32 | u64::from(to.to_bits()));
+            }
+            (IpAddr::V6(from), IpAddr::V6(to)) => {
+                state.write_u128(from.to_bits());
+                state.write_u128(to.to_bits());
+            }
+            // A packet has two addresses of one family.
+            _ => {}
         }
-    };
-    ip ^ u64::from(address.port())
+    }
 }
 
 impl AsRef<[u8]> for FrameBuf {
@@ -132,6 +141,17 @@ impl Frame {
         Some((ip.source(), ip.destination(), protocol, ports.copied()))
     }
 
+    /// The VLANs that its tags name. A tag of VLAN 0 has a priority only.
+    fn vlans(&self) -> u32 {
+        let tags = self.ip.and_then(|ip| self.bytes.get(ETHERNET_HEADER..ip));
+        // Each ends with the EtherType of what follows it.
+        let tags = tags.unwrap_or_default().as_chunks::<4>().0.iter();
+        let vlans = tags.map(|tag| u32::from(u16::from_be_bytes([tag[0], tag[1]]) & 0xfff));
+        vlans
+            .filter(|vlan| *vlan != 0)
+            .fold(0, |outer, vlan| outer << 12 | vlan)
+    }
+
     fn traffic_class(&self) -> Option<u8> {
         Ip::read(&self.bytes()[self.ip?..]).map(|ip| ip.traffic_class())
     }
@@ -141,7 +161,10 @@ impl Packet for FrameBuf {
     type Flow = Flow;
 
     fn flow(&self) -> Flow {
-        Flow(self.segment.as_ref().map(|s| (s.src(), s.dst())))
+        Flow {
+            ends: self.segment.as_ref().map(|s| (s.src(), s.dst())),
+            vlans: self.vlans(),
+        }
     }
 
     fn flow_hash(&self, seed: u64) -> u64 {
@@ -316,6 +339,33 @@ mod tests {
             packet
         };
         assert_eq!(hash(&fragment(1), 5), hash(&fragment(8), 5));
+    }
+
+    /// A host that chooses addresses and ports must not make many flows share a place in a table.
+    #[test]
+    fn nobody_can_choose_flows_of_one_hash() {
+        let hash = |packet: &[u8]| {
+            let mut hasher = std::hash::DefaultHasher::new();
+            frame_of(packet, LinkKind::Ip).flow().hash(&mut hasher);
+            hasher.finish()
+        };
+        let count = |packets: Vec<Vec<u8>>| {
+            let hashes = packets.iter().map(|packet| hash(packet));
+            hashes.collect::<std::collections::HashSet<_>>().len()
+        };
+        let v4 = |n: u32| {
+            let mut packet = tcp_v4(1, n as u16, &[]);
+            packet[12..16].copy_from_slice(&(0x0a00_0000 ^ n << 13).to_be_bytes());
+            packet
+        };
+        assert_eq!(count((0..1000).map(v4).collect()), 1000);
+        // The source's address has its port in it.
+        let v6 = |n: u16| {
+            let mut packet = tcp_v6(n, 2, &[]);
+            packet[22..24].copy_from_slice(&n.to_be_bytes());
+            packet
+        };
+        assert_eq!(count((0..1000).map(v6).collect()), 1000);
     }
 
     #[test]

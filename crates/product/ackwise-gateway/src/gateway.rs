@@ -32,11 +32,16 @@ pub struct Gateway {
     _claim: Entry<Redirector>,
 }
 
+/// The longest MTU of a TUN or TAP device, with its link header.
+const MAX_MTU: u32 = 65_535;
+
 /// Opens the device by which packets reach the gateway. It has the same link type as the
 /// interface that it stands in for.
 pub(crate) fn open_device(interface: &Interface) -> Result<TunDevice, Error> {
-    // A VLAN tag that the interface would add by itself is in the frame here.
-    let mtu = interface.mtu + 8;
+    // A VLAN tag that the interface would add by itself is in the frame here. The device takes longer
+    // packets than its MTU as well, which may not be as long as some interfaces have it.
+    let most = MAX_MTU - u32::from(interface.header_len());
+    let mtu = interface.mtu.saturating_add(8).min(most);
     Ok(TunDevice::open(
         "awgate%d",
         interface.kind,

@@ -435,6 +435,32 @@ fn an_mtu_that_grows_is_noticed() {
     account(&stats);
 }
 
+/// Some interfaces have a longer MTU than a TAP device may have.
+#[test]
+fn the_longest_packets_of_ip_pass() {
+    let _alone = alone();
+    let network = AccessNetwork::new();
+    network.host.run(|| ip("link set lan0 mtu 65535"));
+    network.server.run(|| ip("link set wan1 mtu 65535"));
+    network.router.run(|| {
+        ip("link set lan1 mtu 65535");
+        ip("link set wan0 mtu 65535");
+    });
+    let gateway = network.gateway("400 Mbit/s", "\"100 packets\"");
+    let (sender, receiver) = datagrams(&network, Duration::from_secs(2));
+    let all = pattern(65_507);
+    for len in [1500, 65_485, 65_507] {
+        sender.send_to(&all[..len], "10.9.2.2:6000").unwrap();
+        let mut buffer = vec![0; 65_536];
+        let (got, _) = receiver.recv_from(&mut buffer).unwrap();
+        assert!(buffer[..got] == all[..len], "{got} of {len}");
+    }
+    let stats = gateway.stop().unwrap();
+    assert_eq!(stats.dropped.total(), 0, "{stats:#?}");
+    assert!(stats.sent.packets >= 3, "{stats:#?}");
+    account(&stats);
+}
+
 /// Its name may be another one's by then, whose MTU says nothing.
 #[test]
 fn the_mtu_is_that_of_the_interface_after_it_got_another_name() {

@@ -191,4 +191,10 @@ impl<P: Packet> QueueDiscipline<P> for Managed<P> {
     fn red_average(&self) -> Option<f64> {
         self.red.as_ref().map(Red::average)
     }
+
+    fn rate_changed(&mut self, bps: u64) {
+        if let Some(red) = &mut self.red {
+            red.rate_changed(bps);
+        }
+    }
 }

@@ -206,6 +206,11 @@ impl Red {
         self.count_bytes = 0;
     }
 
+    /// From now on the link has this rate. Thresholds and weight stay.
+    pub fn rate_changed(&mut self, bps: u64) {
+        self.config.rate_bps = bps;
+    }
+
     /// Notes that the last packet of the queue leaves, and occupies the wire for its length.
     pub fn emptied(&mut self, len: u32, now: Nanos) {
         let rate = u128::from(self.config.rate_bps.max(1));

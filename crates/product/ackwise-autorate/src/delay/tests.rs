@@ -147,11 +147,15 @@ struct Download {
 
 impl Download {
     fn new() -> Self {
+        Self::ahead(123_456)
+    }
+
+    fn ahead(ahead_ms: u32) -> Self {
         Self {
             programs: Programs::load(),
             seq: 1,
             stamp: 1,
-            ahead_ms: 123_456,
+            ahead_ms,
         }
     }
 
@@ -192,7 +196,16 @@ impl Download {
 /// Only what a download's ACKs waited for is told, and only once the far clock is known.
 #[test]
 fn acks_are_timed_by_the_data_that_echo_them() {
-    let mut download = Download::new();
+    times_acks(Download::new());
+}
+
+/// The difference of the two clocks is any number. Here it becomes 2^31 µs while an ACK waits.
+#[test]
+fn the_difference_of_two_clocks_wraps() {
+    times_acks(Download::ahead(2_147_433));
+}
+
+fn times_acks(mut download: Download) {
     for _ in 0..5 {
         download.ack(1);
     }
