@@ -42,11 +42,13 @@ fn ends(
         ..SocketOptions::default()
     };
     let mtu = FRAME - arm.radio.mac.header;
-    let (sender, mut receiver) =
+    let (mut sender, mut receiver) =
         tcp::configure(&arm.cc, &arm.model, &socket, mtu).map_err(|error| {
             let message = format!("'{}' cannot be modelled: {error}", arm.name);
             scenario.error_at(&arm.cc_span, message)
         })?;
+    // As uIP has it. What TDA waits for at the end of a transfer is in its time.
+    sender.fin_with_data = false;
     if let Some(text) = &arm.policy {
         let policy: Config = text.parse().map_err(|e| wrong(format!("{e}")))?;
         let environment = Capabilities::STACK;

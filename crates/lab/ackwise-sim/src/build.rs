@@ -157,6 +157,7 @@ fn add_flow(
             let source = match &made.source {
                 Transport::Tcp(tcp) => Transport::Tcp(Arc::new(tcp::SenderConfig {
                     handshake: false,
+                    fin_with_data: false,
                     ..(**tcp).clone()
                 })),
                 Transport::Quic(quic) => Transport::Quic(Arc::clone(quic)),

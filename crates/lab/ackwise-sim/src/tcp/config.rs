@@ -28,6 +28,8 @@ pub struct SenderConfig {
     pub ecn: bool,
     pub ack_ecn: bool,
     pub handshake: bool,
+    /// The last segment has the FIN. Otherwise it leaves by itself, once all data are acknowledged.
+    pub fin_with_data: bool,
     pub growth: Growth,
     /// In segments.
     pub abc_limit: u32,

@@ -152,6 +152,7 @@ impl Defaults<'_> {
             ecn: self.socket.ecn.unwrap_or(false),
             ack_ecn: m.ack_ecn.unwrap_or(false),
             handshake: m.handshake.unwrap_or(true),
+            fin_with_data: m.handshake.unwrap_or(true),
             growth: m
                 .growth
                 .unwrap_or(self.of(Growth::PerSegment, Growth::Abc, Growth::PerAck)),

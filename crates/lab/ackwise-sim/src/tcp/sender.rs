@@ -39,7 +39,7 @@ pub struct Sender {
     phase: Phase,
     /// A SYN or FIN is to be sent.
     control_due: bool,
-    /// The last segment has a FIN.
+    /// A FIN ends the data.
     closing: bool,
     tcb: Tcb,
     recovery: AnyRecovery,
@@ -81,7 +81,7 @@ impl Sender {
         self.tcb.renew_burst();
     }
 
-    /// No more data: the last segment has a FIN.
+    /// No more data: a FIN ends them.
     pub fn close(&mut self) {
         self.closing = true;
     }
@@ -437,7 +437,7 @@ impl Sender {
         if last || self.tcb.config.push_bursts && self.ends_chunk(next.again) {
             flags |= Flags::PSH;
         }
-        if last && self.closing && self.tcb.config.handshake {
+        if last && self.closing && self.tcb.config.fin_with_data {
             flags |= Flags::FIN;
         }
         let tcb = &mut self.tcb;
