@@ -5,7 +5,7 @@ mod common;
 use std::io::{self, Read, Write};
 
 use ackwise_analyze::CaptureError;
-use common::{CAPTURES, Kept, analyze, capture, packets, pcap, pcapng, shown};
+use common::{CAPTURES, Kept, analyze, capture, packets, pcap, pcapng, pcapng_with_clock, shown};
 
 const ETHERNET: u32 = 1;
 
@@ -36,6 +36,10 @@ fn every_kind_of_file_has_the_same_packets() {
             ("pcap, nanoseconds", pcap(&expected, ETHERNET, false, true)),
             ("pcapng", pcapng(&expected, ETHERNET, false)),
             ("pcapng, big endian", pcapng(&expected, ETHERNET, true)),
+            (
+                "pcapng, a clock of 2^-32 s",
+                pcapng_with_clock(&expected, ETHERNET, false, 0x80 | 32, 1 << 32),
+            ),
             ("gzip", gzip(&plain)),
             (
                 "gzip in two members",
