@@ -53,7 +53,7 @@ pub struct Tcp {
     pub ack_bytes: u64,
     /// Their share of all packets.
     pub ack_share_of_packets: f64,
-    /// Their share of all bytes.
+    /// Their share of all bytes, both with the headers of the link.
     pub ack_share_of_bytes: f64,
 }
 

@@ -43,7 +43,7 @@ fn findings(a: &Analyzer) -> Analysis {
             acks: t.acks,
             ack_bytes: t.ack_bytes,
             ack_share_of_packets: share(t.acks, t.packets),
-            ack_share_of_bytes: share(t.ack_bytes, t.bytes),
+            ack_share_of_bytes: share(t.ack_frame_bytes, t.bytes),
         },
         unread: Unread {
             not_tcp: t.not_tcp,

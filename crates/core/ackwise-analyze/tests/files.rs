@@ -5,6 +5,7 @@ mod common;
 use std::io::{self, Read, Write};
 
 use ackwise_analyze::CaptureError;
+use ackwise_policy::{LinkKind, TcpFlags, parse_part};
 use common::{CAPTURES, Kept, analyze, capture, packets, pcap, pcapng, pcapng_with_clock, shown};
 
 const ETHERNET: u32 = 1;
@@ -356,4 +357,24 @@ fn a_length_in_pcapng_that_cannot_be_is_damage_and_not_the_end() {
         damaged(&length(1 << 27), four.len(), "a block of 134217728 bytes");
         cut_off(&length(4000), four.len());
     }
+}
+
+#[test]
+fn the_share_of_the_bytes_compares_whole_frames() {
+    let all = packets(&capture("loss.pcap")[..]).unwrap().0;
+    let whole = analyze(&pcap(&all, ETHERNET, false, true)[..]);
+    let is_ack = |p: &Kept| {
+        let len = p.wire_len as usize;
+        let s = parse_part(&p.bytes, LinkKind::Ethernet, len);
+        let kinds = TcpFlags::ACK | TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
+        s.is_ok_and(|s| s.payload() == 0 && s.flags() & kinds == TcpFlags::ACK)
+    };
+    let bytes = |packets: &[Kept]| packets.iter().map(|p| f64::from(p.wire_len)).sum::<f64>();
+    let acks: Vec<_> = all.iter().filter(|p| is_ack(p)).cloned().collect();
+    assert_eq!(acks.len() as u64, whole.tcp.acks);
+    let share = bytes(&acks) / bytes(&all);
+    let found = whole.tcp.ack_share_of_bytes;
+    assert!((found - share).abs() < 1e-12, "{found} is not {share}");
+    let alone = analyze(&pcap(&acks, ETHERNET, false, true)[..]);
+    assert!((alone.tcp.ack_share_of_bytes - 1.0).abs() < 1e-12);
 }
