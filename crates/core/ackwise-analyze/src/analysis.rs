@@ -76,6 +76,8 @@ pub struct Unread {
     pub unsupported_link_type: Option<u32>,
     /// Packets with an earlier time than the one before.
     pub time_went_back: u64,
+    /// Packets whose time the file does not say (simple packet blocks of pcapng).
+    pub without_time: u64,
 }
 
 impl Analysis {

@@ -73,6 +73,7 @@ pub(crate) struct Totals {
     pub encrypted: u64,
     pub unsupported: Option<(LinkType, u64)>,
     pub backwards: u64,
+    pub untimed: u64,
 }
 
 /// Takes packets, and finds out what their ACKs cost.
@@ -120,8 +121,10 @@ impl Analyzer {
         t.bytes += u64::from(packet.wire_len);
         t.first_ns.get_or_insert(packet.at_ns);
         t.backwards += u64::from(packet.at_ns < t.last_ns);
+        t.untimed += u64::from(!packet.timed);
         t.last_ns = t.last_ns.max(packet.at_ns);
-        let now_ns = t.last_ns;
+        // A flow takes a time of no microsecond for none.
+        let now_ns = t.last_ns.max(1000);
         let acks = t.acks;
         // Of a frame of one packet all bytes are the packet's.
         let (mut packets, mut link_bytes) = (0, 0);

@@ -28,6 +28,8 @@ const NSEC_PER_SEC: u64 = 1_000_000_000;
 pub struct Packet<'a> {
     /// When, in nanoseconds since 1970.
     pub at_ns: u64,
+    /// Whether the file says that. Otherwise it is the time of the packet before.
+    pub timed: bool,
     /// The interface's number in the file, from 0.
     pub interface: u32,
     /// What its first byte belongs to.
@@ -299,6 +301,7 @@ impl State {
         self.packets += 1;
         each(&Packet {
             at_ns,
+            timed: units.is_some(),
             interface: u32::try_from(self.section)
                 .unwrap_or(u32::MAX)
                 .saturating_add(number),

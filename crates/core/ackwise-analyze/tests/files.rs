@@ -6,7 +6,10 @@ use std::io::{self, Read, Write};
 
 use ackwise_analyze::CaptureError;
 use ackwise_policy::{LinkKind, TcpFlags, parse_part};
-use common::{CAPTURES, Kept, analyze, capture, packets, pcap, pcapng, pcapng_with_clock, shown};
+use common::{
+    CAPTURES, Kept, analyze, capture, packets, pcap, pcapng, pcapng_with_clock,
+    pcapng_without_times, shown,
+};
 
 const ETHERNET: u32 = 1;
 
@@ -377,4 +380,24 @@ fn the_share_of_the_bytes_compares_whole_frames() {
     assert!((found - share).abs() < 1e-12, "{found} is not {share}");
     let alone = analyze(&pcap(&acks, ETHERNET, false, true)[..]);
     assert!((alone.tcp.ack_share_of_bytes - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn packets_without_a_time_are_counted_as_that_and_tell_no_round_trip() {
+    let all = packets(&capture("loss.pcap")[..]).unwrap().0;
+    let whole = |p: Kept| Kept {
+        wire_len: p.bytes.len() as u32,
+        ..p
+    };
+    let all: Vec<_> = all.into_iter().map(whole).collect();
+    let found = analyze(&pcapng_without_times(&all, ETHERNET)[..]);
+    assert_eq!(found.packets, all.len() as u64);
+    assert_eq!(found.unread.without_time, found.packets);
+    assert!(found.tcp.acks > 0);
+    for flow in &found.flows {
+        assert_eq!(flow.srtt_us, None, "{} to {}", flow.from, flow.to);
+    }
+    let timed = analyze(&pcapng(&all, ETHERNET, false)[..]);
+    assert_eq!(timed.unread.without_time, 0);
+    assert_eq!(timed.tcp.acks, found.tcp.acks);
 }

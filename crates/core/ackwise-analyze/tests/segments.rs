@@ -57,6 +57,7 @@ fn analyzed(all: &[(Vec<u8>, u16)]) -> Analysis {
     for (n, (bytes, payload)) in (0..).zip(all) {
         analyzer.packet(&Packet {
             at_ns: n * 1_000_000,
+            timed: true,
             wire_len: bytes.len() as u32 + u32::from(*payload),
             bytes,
             link: RAW,

@@ -150,3 +150,15 @@ pub fn pcapng_with_clock(
     }
     out
 }
+
+/// A pcapng file of simple packet blocks, which say no time.
+pub fn pcapng_without_times(packets: &[Kept], link: u32) -> Vec<u8> {
+    let mut out = pcapng(&[], link, false);
+    for p in packets {
+        let mut body = Vec::new();
+        put(&mut body, false, u64::from(p.wire_len), 4);
+        body.extend(&p.bytes);
+        block(&mut out, false, 3, &body);
+    }
+    out
+}
