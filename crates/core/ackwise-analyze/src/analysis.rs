@@ -232,7 +232,7 @@ pub enum Pays {
     Little,
     /// There is next to nothing to save.
     No,
-    /// There are too few ACKs to tell.
+    /// There are too few ACKs to tell, or none of the data that they acknowledge.
     #[default]
     Unknown,
 }
