@@ -1,7 +1,7 @@
 //! What to do, in three sentences: whether it pays, which command, what to expect and how sure
 //! that is.
 
-use crate::analysis::{Advice, Analysis, Pays, PolicyFinding};
+use crate::analysis::{Advice, Analysis, FlowFinding, Pays, PolicyFinding};
 use crate::options::Options;
 
 /// The policy that `ackwise up` attaches.
@@ -46,7 +46,7 @@ pub(crate) fn advise(a: &Analysis, options: &Options) -> Advice {
     Advice {
         text: vec![
             whether(a, policy, pays),
-            what(&command),
+            what(pays, &command),
             expect(a, policy, options),
         ],
         pays,
@@ -60,7 +60,9 @@ fn pays(a: &Analysis, policy: &PolicyFinding) -> Pays {
         || a.airtime
             .as_ref()
             .is_some_and(|t| t.ack_share_shared >= RARE);
-    if policy.saved_share < WORTH {
+    if policy.saved_share < WORTH && one_direction(a) {
+        Pays::Unknown
+    } else if policy.saved_share < WORTH {
         Pays::No
     } else if scarce {
         Pays::Yes
@@ -69,6 +71,13 @@ fn pays(a: &Analysis, policy: &PolicyFinding) -> Pays {
     } else {
         Pays::Little
     }
+}
+
+/// Whether most ACKs are there without the data that they acknowledge.
+fn one_direction(a: &Analysis) -> bool {
+    let acks = |f: &FlowFinding| f.acks;
+    let alone = a.flows.iter().filter(|f| f.data_segments == 0);
+    2 * alone.map(acks).sum::<u64>() > a.flows.iter().map(acks).sum()
 }
 
 fn percent(share: f64) -> String {
@@ -95,14 +104,20 @@ fn whether(a: &Analysis, policy: &PolicyFinding, pays: Pays) -> String {
             "thinning them saves packets, so CPU time and airtime; nothing here shows that \
              downloads would be faster"
         }
+        Pays::Unknown => "whether thinning them pays takes a capture of both directions",
         _ if policy.saved_share < WORTH => "hardly any of them can be withheld",
         _ => "thinning them saves little",
     };
     format!("{acks}{scarce}: {verdict}.")
 }
 
-fn what(command: &Option<String>) -> String {
+fn what(pays: Pays, command: &Option<String>) -> String {
     match command {
+        _ if pays == Pays::Unknown => {
+            "Capture both directions, where the data pass as well: tcpdump \
+                                       -i IFACE -s 128 -w FILE tcp."
+                .to_owned()
+        }
         Some(command) => format!(
             "Try `{command}`; with --{} it only says what it would do.",
             if command.contains("attach") {
@@ -126,11 +141,10 @@ fn expect(a: &Analysis, policy: &PolicyFinding, options: &Options) -> String {
     if options.up_bps.is_none() {
         doubts.push("the uplink's rate is not known (--up)");
     }
-    if a.flows.iter().all(|f| f.srtt_us.is_none()) {
-        doubts.push("without time stamps no round-trip time is known");
-    }
-    if a.flows.iter().all(|f| f.data_segments == 0) {
+    if one_direction(a) {
         doubts.push("the capture has one direction only");
+    } else if a.flows.iter().all(|f| f.srtt_us.is_none()) {
+        doubts.push("without time stamps no round-trip time is known");
     }
     text.push_str(
         "; senders that see fewer ACKs send otherwise, so that goodput can only be measured",

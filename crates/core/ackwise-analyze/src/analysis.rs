@@ -53,7 +53,7 @@ pub struct Tcp {
     pub ack_bytes: u64,
     /// Their share of all packets.
     pub ack_share_of_packets: f64,
-    /// Their share of all bytes.
+    /// Their share of all bytes, both with the headers of the link.
     pub ack_share_of_bytes: f64,
 }
 
@@ -76,6 +76,8 @@ pub struct Unread {
     pub unsupported_link_type: Option<u32>,
     /// Packets with an earlier time than the one before.
     pub time_went_back: u64,
+    /// Packets whose time the file does not say (simple packet blocks of pcapng).
+    pub without_time: u64,
 }
 
 impl Analysis {
@@ -230,7 +232,7 @@ pub enum Pays {
     Little,
     /// There is next to nothing to save.
     No,
-    /// There are too few ACKs to tell.
+    /// There are too few ACKs to tell, or none of the data that they acknowledge.
     #[default]
     Unknown,
 }

@@ -64,6 +64,8 @@ pub(crate) struct Totals {
     pub tcp_packets: u64,
     pub acks: u64,
     pub ack_bytes: u64,
+    /// Bytes of the frames that carry them.
+    pub ack_frame_bytes: u64,
     pub not_tcp: u64,
     pub fragments: u64,
     pub cut: u64,
@@ -71,6 +73,7 @@ pub(crate) struct Totals {
     pub encrypted: u64,
     pub unsupported: Option<(LinkType, u64)>,
     pub backwards: u64,
+    pub untimed: u64,
 }
 
 /// Takes packets, and finds out what their ACKs cost.
@@ -118,14 +121,24 @@ impl Analyzer {
         t.bytes += u64::from(packet.wire_len);
         t.first_ns.get_or_insert(packet.at_ns);
         t.backwards += u64::from(packet.at_ns < t.last_ns);
+        t.untimed += u64::from(!packet.timed);
         t.last_ns = t.last_ns.max(packet.at_ns);
-        let now_ns = t.last_ns;
+        // A flow takes a time of no microsecond for none.
+        let now_ns = t.last_ns.max(1000);
+        let acks = t.acks;
+        // Of a frame of one packet all bytes are the packet's.
+        let (mut packets, mut link_bytes) = (0, 0);
         let found = packet
             .link
             .packets(packet.bytes, packet.wire_len, &mut |inner| {
+                packets += 1;
+                link_bytes = packet.wire_len.saturating_sub(inner.len);
                 self.inner(&inner, packet.interface, now_ns);
             });
         let t = &mut self.totals;
+        if packets == 1 && t.acks > acks {
+            t.ack_frame_bytes += u64::from(link_bytes);
+        }
         match found {
             Ok(()) => {}
             Err(NoPacket::NotIp) => t.not_tcp += 1,
@@ -149,6 +162,7 @@ impl Analyzer {
                 if is_ack {
                     t.acks += 1;
                     t.ack_bytes += u64::from(s.ip_len());
+                    t.ack_frame_bytes += u64::from(inner.len);
                     self.peak.ack(s.ip_len(), now_ns);
                 }
                 if let Some(channel) = &mut self.channel {

@@ -28,6 +28,8 @@ const NSEC_PER_SEC: u64 = 1_000_000_000;
 pub struct Packet<'a> {
     /// When, in nanoseconds since 1970.
     pub at_ns: u64,
+    /// Whether the file says that. Otherwise it is the time of the packet before.
+    pub timed: bool,
     /// The interface's number in the file, from 0.
     pub interface: u32,
     /// What its first byte belongs to.
@@ -252,9 +254,7 @@ impl State {
             Block::InterfaceDescription(i) => {
                 self.interfaces.push(Interface {
                     link: LinkType(i.linktype.0.cast_unsigned() & 0xffff),
-                    per_second: i.ts_resolution().filter(|r| *r > 0).ok_or_else(|| {
-                        format!("a clock of 2^-{} or 10^-{0} s", i.if_tsresol & 0x7f)
-                    })?,
+                    per_second: per_second(i.if_tsresol)?,
                     offset_s: i.if_tsoffset,
                     snap_len: i.snaplen,
                 });
@@ -301,6 +301,7 @@ impl State {
         self.packets += 1;
         each(&Packet {
             at_ns,
+            timed: units.is_some(),
             interface: u32::try_from(self.section)
                 .unwrap_or(u32::MAX)
                 .saturating_add(number),
@@ -310,6 +311,17 @@ impl State {
         });
         Ok(())
     }
+}
+
+/// Units of an interface's time in a second, by its option `if_tsresol`: a power of 10, or, with the
+/// highest bit, of 2. (That of the parser refuses all powers of 2.)
+fn per_second(resolution: u8) -> Result<u64, String> {
+    let power = u32::from(resolution & 0x7f);
+    let (base, units) = match resolution & 0x80 {
+        0 => (10, 10_u64.checked_pow(power)),
+        _ => (2, 1_u64.checked_shl(power)),
+    };
+    units.ok_or_else(|| format!("a clock of {base}^-{power} s"))
 }
 
 fn to_ns(units: u64, interface: &Interface) -> u64 {

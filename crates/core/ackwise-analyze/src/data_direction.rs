@@ -40,6 +40,11 @@ impl IpIds {
         self.expected = Some(id.wrapping_add(step));
     }
 
+    /// Another socket sends from now on.
+    fn restart(&mut self) {
+        self.expected = None;
+    }
+
     /// Whether the sender counts: nearly all its IDs follow each other.
     #[must_use]
     pub fn count(&self) -> bool {
@@ -187,6 +192,9 @@ impl DataDirection {
     fn handshake(&mut self, s: &Segment, acks: bool, now_ns: u64) {
         if s.flags() & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN {
             self.keep_sums();
+            // A new connection on old ports has numbers of its own.
+            self.last_ack = None;
+            self.ip_ids.restart();
         }
         if self.handshake.is_none() && s.flags().contains(TcpFlags::SYN) {
             self.handshake = Some(Handshake::default());

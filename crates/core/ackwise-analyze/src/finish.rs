@@ -33,6 +33,11 @@ fn findings(a: &Analyzer) -> Analysis {
     let mut flows = flows(&a.connections);
     let flows_left_out = flows.len().saturating_sub(FLOWS_LISTED) as u64;
     flows.truncate(FLOWS_LISTED);
+    if t.untimed == t.packets {
+        for flow in &mut flows {
+            (flow.srtt_us, flow.min_rtt_us) = (None, None);
+        }
+    }
     let mut analysis = Analysis {
         packets: t.packets,
         bytes: t.bytes,
@@ -43,7 +48,7 @@ fn findings(a: &Analyzer) -> Analysis {
             acks: t.acks,
             ack_bytes: t.ack_bytes,
             ack_share_of_packets: share(t.acks, t.packets),
-            ack_share_of_bytes: share(t.ack_bytes, t.bytes),
+            ack_share_of_bytes: share(t.ack_frame_bytes, t.bytes),
         },
         unread: Unread {
             not_tcp: t.not_tcp,
@@ -54,6 +59,7 @@ fn findings(a: &Analyzer) -> Analysis {
             unsupported: t.unsupported.map_or(0, |(_, n)| n),
             unsupported_link_type: t.unsupported.map(|(link, _)| link.0),
             time_went_back: t.backwards,
+            without_time: t.untimed,
         },
         line: line(a),
         airtime: a.channel.as_ref().map(|channel| {

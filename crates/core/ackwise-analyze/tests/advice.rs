@@ -3,7 +3,9 @@
 mod common;
 
 use ackwise_analyze::{Analysis, Analyzer, Options, Pays, read};
-use common::capture;
+use common::{analyze, capture, packets, pcap};
+
+const ETHERNET: u32 = 1;
 
 fn on_a_line(up_bps: u64, down_bps: u64) -> Analysis {
     let mut analyzer = Analyzer::new(Options {
@@ -27,4 +29,23 @@ fn thinning_pays_on_a_thin_uplink_and_saves_packets_on_a_wide_one() {
     assert_eq!(wide.advice.pays, Pays::Little, "{:?}", wide.advice);
     let text = &wide.advice.text[0];
     assert!(text.contains("nothing here shows"), "{text}");
+}
+
+/// Policies wait for what the data tell: that they withhold little of ACKs alone says nothing.
+#[test]
+fn of_acks_without_the_data_it_is_not_known_whether_thinning_pays() {
+    let (mut all, _) = packets(&capture("loss.pcap")[..]).unwrap();
+    // What the receiver of the data sends; requests are among it.
+    all.retain(|p| p.bytes[26..30] == [10, 77, 0, 2]);
+    let acks = analyze(&pcap(&all, ETHERNET, false, true)[..]);
+    assert!(acks.policies[0].saved_share < 0.2, "{:?}", acks.policies[0]);
+    assert_eq!(acks.advice.pays, Pays::Unknown, "{:?}", acks.advice);
+    assert_eq!(acks.advice.command, None);
+    for (text, part) in acks.advice.text.iter().zip([
+        "takes a capture of both directions",
+        "Capture both directions",
+        "has one direction only",
+    ]) {
+        assert!(text.contains(part), "{text}");
+    }
 }

@@ -5,7 +5,11 @@ mod common;
 use std::io::{self, Read, Write};
 
 use ackwise_analyze::CaptureError;
-use common::{CAPTURES, Kept, analyze, capture, packets, pcap, pcapng, shown};
+use ackwise_policy::{LinkKind, TcpFlags, parse_part};
+use common::{
+    CAPTURES, Kept, analyze, capture, packets, pcap, pcapng, pcapng_with_clock,
+    pcapng_without_times, shown,
+};
 
 const ETHERNET: u32 = 1;
 
@@ -36,6 +40,10 @@ fn every_kind_of_file_has_the_same_packets() {
             ("pcap, nanoseconds", pcap(&expected, ETHERNET, false, true)),
             ("pcapng", pcapng(&expected, ETHERNET, false)),
             ("pcapng, big endian", pcapng(&expected, ETHERNET, true)),
+            (
+                "pcapng, a clock of 2^-32 s",
+                pcapng_with_clock(&expected, ETHERNET, false, 0x80 | 32, 1 << 32),
+            ),
             ("gzip", gzip(&plain)),
             (
                 "gzip in two members",
@@ -352,4 +360,44 @@ fn a_length_in_pcapng_that_cannot_be_is_damage_and_not_the_end() {
         damaged(&length(1 << 27), four.len(), "a block of 134217728 bytes");
         cut_off(&length(4000), four.len());
     }
+}
+
+#[test]
+fn the_share_of_the_bytes_compares_whole_frames() {
+    let all = packets(&capture("loss.pcap")[..]).unwrap().0;
+    let whole = analyze(&pcap(&all, ETHERNET, false, true)[..]);
+    let is_ack = |p: &Kept| {
+        let len = p.wire_len as usize;
+        let s = parse_part(&p.bytes, LinkKind::Ethernet, len);
+        let kinds = TcpFlags::ACK | TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
+        s.is_ok_and(|s| s.payload() == 0 && s.flags() & kinds == TcpFlags::ACK)
+    };
+    let bytes = |packets: &[Kept]| packets.iter().map(|p| f64::from(p.wire_len)).sum::<f64>();
+    let acks: Vec<_> = all.iter().filter(|p| is_ack(p)).cloned().collect();
+    assert_eq!(acks.len() as u64, whole.tcp.acks);
+    let share = bytes(&acks) / bytes(&all);
+    let found = whole.tcp.ack_share_of_bytes;
+    assert!((found - share).abs() < 1e-12, "{found} is not {share}");
+    let alone = analyze(&pcap(&acks, ETHERNET, false, true)[..]);
+    assert!((alone.tcp.ack_share_of_bytes - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn packets_without_a_time_are_counted_as_that_and_tell_no_round_trip() {
+    let all = packets(&capture("loss.pcap")[..]).unwrap().0;
+    let whole = |p: Kept| Kept {
+        wire_len: p.bytes.len() as u32,
+        ..p
+    };
+    let all: Vec<_> = all.into_iter().map(whole).collect();
+    let found = analyze(&pcapng_without_times(&all, ETHERNET)[..]);
+    assert_eq!(found.packets, all.len() as u64);
+    assert_eq!(found.unread.without_time, found.packets);
+    assert!(found.tcp.acks > 0);
+    for flow in &found.flows {
+        assert_eq!(flow.srtt_us, None, "{} to {}", flow.from, flow.to);
+    }
+    let timed = analyze(&pcapng(&all, ETHERNET, false)[..]);
+    assert_eq!(timed.unread.without_time, 0);
+    assert_eq!(timed.tcp.acks, found.tcp.acks);
 }

@@ -31,6 +31,7 @@ fn analyzed(all: impl Iterator<Item = Kept>) -> Analysis {
     {
         analyzer.packet(&Packet {
             at_ns,
+            timed: true,
             wire_len,
             bytes: &bytes,
             link: ETHERNET,

@@ -33,20 +33,31 @@ fn packet(to_receiver: bool, seq: u32, ack: u32, flags: u8, payload: u16) -> Vec
 
 /// A download in packets of this size, with an ACK for each.
 fn download(payload: u16, packets: u32, handshake: bool) -> Analysis {
+    analyzed(&segments(0, payload, packets, handshake))
+}
+
+/// The packets of a download whose sender numbers its bytes from there, and their payloads.
+fn segments(first: u32, payload: u16, packets: u32, handshake: bool) -> Vec<(Vec<u8>, u16)> {
     let mut all = Vec::new();
     if handshake {
         all.push((packet(false, 0, 0, SYN, 0), 0));
-        all.push((packet(true, 0, 1, SYN | ACK, 0), 0));
+        all.push((packet(true, first, 1, SYN | ACK, 0), 0));
     }
     for n in 0..packets {
-        let seq = 1 + n * u32::from(payload);
+        let seq = first.wrapping_add(1 + n * u32::from(payload));
+        let end = seq.wrapping_add(u32::from(payload));
         all.push((packet(true, seq, 1, ACK, payload), payload));
-        all.push((packet(false, 1, seq + u32::from(payload), ACK, 0), 0));
+        all.push((packet(false, 1, end, ACK, 0), 0));
     }
+    all
+}
+
+fn analyzed(all: &[(Vec<u8>, u16)]) -> Analysis {
     let mut analyzer = Analyzer::new(Options::default());
-    for (n, (bytes, payload)) in (0..).zip(&all) {
+    for (n, (bytes, payload)) in (0..).zip(all) {
         analyzer.packet(&Packet {
             at_ns: n * 1_000_000,
+            timed: true,
             wire_len: bytes.len() as u32 + u32::from(*payload),
             bytes,
             link: RAW,
@@ -54,6 +65,23 @@ fn download(payload: u16, packets: u32, handshake: bool) -> Analysis {
         });
     }
     analyzer.finish()
+}
+
+/// The numbers of a connection have nothing to do with those of an earlier one on the same ports.
+#[test]
+fn connections_one_after_another_on_the_same_ports_do_not_acknowledge_each_other() {
+    // The second is ahead of the first, the third behind it.
+    let firsts = [1_000, 500_000_000, 4_000_000_000];
+    let all = firsts
+        .map(|first| segments(first, 1448, 100, true))
+        .concat();
+    let found = analyzed(&all);
+    let flow = found.flows.iter().find(|flow| flow.data_bytes > 0).unwrap();
+    assert_eq!((flow.acks, flow.still_acks), (300, 0));
+    // The first ACK of each says nothing.
+    assert_eq!(flow.stretch, [297, 0, 0, 0, 0, 0, 0]);
+    let per_ack = found.thinned_already.segments_per_ack.unwrap();
+    assert!((per_ack - 1.0).abs() < 1e-9, "{per_ack}");
 }
 
 #[test]

@@ -99,7 +99,19 @@ impl Interfaces {
     /// Returns [`ConfigError::Read`] if the file cannot be read, and
     /// [`ConfigError::Invalid`] with all mistakes if the configuration is wrong.
     pub fn load(path: impl AsRef<Path>) -> Result<Interfaces, ConfigError> {
-        Interfaces::check(Source::read(path.as_ref())?)
+        Interfaces::check(Source::read(path.as_ref())?, &|_| Ok(()))
+    }
+
+    /// Reads and checks a file, and every policy in it by what knows them, which returns what is
+    /// wrong with one.
+    ///
+    /// # Errors
+    /// As [`Interfaces::load`]; wrong policies are among the mistakes.
+    pub fn load_with_policies(
+        path: impl AsRef<Path>,
+        check: impl Fn(&str) -> Result<(), String>,
+    ) -> Result<Interfaces, ConfigError> {
+        Interfaces::check(Source::read(path.as_ref())?, &check)
     }
 
     /// Checks the text of a configuration. `name` stands for the file in messages.
@@ -107,36 +119,19 @@ impl Interfaces {
     /// # Errors
     /// Returns [`ConfigError::Invalid`] with all mistakes if the configuration is wrong.
     pub fn parse(name: impl AsRef<Path>, text: &str) -> Result<Interfaces, ConfigError> {
-        Interfaces::check(Source {
+        let source = Source {
             path: name.as_ref().to_owned(),
             text: text.to_owned(),
-        })
+        };
+        Interfaces::check(source, &|_| Ok(()))
     }
 
-    fn check(source: Source) -> Result<Interfaces, ConfigError> {
-        let all = source.check(interfaces)?;
+    fn check(
+        source: Source,
+        policy: &dyn Fn(&str) -> Result<(), String>,
+    ) -> Result<Interfaces, ConfigError> {
+        let all = source.check(|tree, errors| interfaces(tree, errors, policy))?;
         Ok(Interfaces { all, source })
-    }
-
-    /// Checks every policy by what knows them, which returns what is wrong with one.
-    ///
-    /// # Errors
-    /// Returns [`ConfigError::Invalid`] with all mistakes if a policy is wrong.
-    pub fn check_policies(
-        &self,
-        check: impl Fn(&str) -> Result<(), String>,
-    ) -> Result<(), ConfigError> {
-        let mut errors = Collector::default();
-        for word in self.all.iter().filter_map(|it| it.policy.as_ref()) {
-            if let Err(message) = check(&word.text) {
-                errors.error(&word.span, message);
-            }
-        }
-        if errors.is_empty() {
-            return Ok(());
-        }
-        let found = errors.finish(&self.source.path, &self.source.text);
-        Err(ConfigError::Invalid(found))
     }
 
     /// Returns what is wanted on the interface of this name.
@@ -148,12 +143,16 @@ impl Interfaces {
     }
 }
 
-fn interfaces(tree: &Table, errors: &RefCell<Collector>) -> Option<Vec<Interface>> {
+fn interfaces(
+    tree: &Table,
+    errors: &RefCell<Collector>,
+    check_policy: &dyn Fn(&str) -> Result<(), String>,
+) -> Option<Vec<Interface>> {
     let top = Section::open(tree, &(0..0), "this file", &["interface"], errors);
     let mut all: Vec<Interface> = Vec::new();
     for (table, span) in top.tables("interface") {
         let section = Section::open(table, span, "an interface", &KEYS, errors);
-        let Some(interface) = interface(&section) else {
+        let Some(interface) = interface(&section, check_policy) else {
             continue;
         };
         let name = &interface.name;
@@ -182,7 +181,10 @@ fn clash(one: SocketAddr, other: SocketAddr) -> bool {
     one.port() != 0 && one.port() == other.port() && same
 }
 
-fn interface(section: &Section<'_>) -> Option<Interface> {
+fn interface(
+    section: &Section<'_>,
+    check_policy: &dyn Fn(&str) -> Result<(), String>,
+) -> Option<Interface> {
     let name = section.required_word("name", "\"wan0\"");
     if let Some(name) = &name {
         check_name(section, name);
@@ -199,6 +201,11 @@ fn interface(section: &Section<'_>) -> Option<Interface> {
     let router = section.flag("router").unwrap_or(false);
     let queue = section.choice("queue", &UplinkQueue::NAMES);
     let policy = section.word("policy");
+    if let Some(word) = &policy
+        && let Err(message) = check_policy(&word.text)
+    {
+        section.error(&word.span, message);
+    }
     let guard = guard(section);
     let user = section.word("user").map(|word| word.text);
     if queue == Some(UplinkQueue::Gateway) {

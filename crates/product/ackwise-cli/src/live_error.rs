@@ -10,8 +10,10 @@ pub fn is_bad_input(error: &(dyn Error + 'static)) -> bool {
         return is_bad_name(e);
     }
     if let Some(e) = error.downcast_ref::<Datapath>() {
-        return matches!(e, Datapath::Capability { .. } | Datapath::Option { .. })
-            || matches!(e, Datapath::Netdev(error) if is_bad_name(error));
+        return matches!(
+            e,
+            Datapath::Capability { .. } | Datapath::Option { .. } | Datapath::Cgroup { .. }
+        ) || matches!(e, Datapath::Netdev(error) if is_bad_name(error));
     }
     if let Some(e) = error.downcast_ref::<ackwise_gateway::Error>() {
         use ackwise_gateway::Error as Gateway;

@@ -11,6 +11,7 @@ use aya::maps::{MapData, PerCpuArray};
 use aya::programs::cgroup_skb::CgroupSkbAttachType;
 use aya::programs::{CgroupAttachMode, CgroupSkb, SockOps};
 use aya::{Ebpf, EbpfLoader};
+use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, fstatfs};
 use serde::Serialize;
 
 use crate::Error;
@@ -56,6 +57,22 @@ pub struct AckRateCounters {
 #[derive(Debug)]
 pub struct AckRateAsker {
     bpf: Ebpf,
+}
+
+/// Opens a cgroup of version 2, or says what is wrong with it: the kernel would take anything else for
+/// a bad file.
+fn open(cgroup: &Path) -> Result<File, String> {
+    let system = |error: std::io::Error| error.to_string();
+    // Before it is opened: a pipe would wait for somebody to write.
+    if !cgroup.metadata().map_err(system)?.is_dir() {
+        return Err("it is no directory".to_owned());
+    }
+    let group = File::open(cgroup).map_err(system)?;
+    let system_of_files = fstatfs(&group).map_err(|errno| system(errno.into()))?;
+    if system_of_files.filesystem_type() != CGROUP2_SUPER_MAGIC {
+        return Err("it is no cgroup of version 2".to_owned());
+    }
+    Ok(group)
 }
 
 impl AckRateAsker {
@@ -107,9 +124,9 @@ impl AckRateAsker {
             }
             AckRateWish::CongestionControl => options.control = 1,
         }
-        let group = File::open(cgroup).map_err(|source| Error::System {
-            what: "open the cgroup",
-            source,
+        let group = open(cgroup).map_err(|why| Error::Cgroup {
+            path: cgroup.to_owned(),
+            why,
         })?;
         let mut bpf = EbpfLoader::new()
             .override_global("ack_rate_options", &options, true)

@@ -1,6 +1,7 @@
 //! What can go wrong, where, and what mends it.
 
 use std::io;
+use std::path::PathBuf;
 
 use ackwise_netdev::kernel::release;
 use ackwise_netdev::{OLDEST_LINUX, missing_helper, unfit, with_causes};
@@ -142,6 +143,18 @@ pub enum Error {
          cgroup2 none /sys/fs/cgroup, or name one"
     )]
     NoCgroup,
+    /// What was named as a cgroup is none that programs can be attached to.
+    #[error(
+        "{}: {why}: name a directory below the one where cgroups of version 2 are mounted (`mount -t \
+         cgroup2` shows it)",
+        path.display()
+    )]
+    Cgroup {
+        /// As given.
+        path: PathBuf,
+        /// What it is instead, or why it cannot be opened.
+        why: String,
+    },
     /// The interface went away while attached.
     #[error("{0} was deleted while ackwise was attached to it; nothing is held any more")]
     InterfaceGone(String),

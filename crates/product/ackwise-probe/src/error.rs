@@ -79,6 +79,9 @@ pub enum Error {
         /// When it will be over at the latest.
         seconds: u32,
     },
+    /// The other program has ended, or was ended.
+    #[error("the partner has closed the control connection before the probe was over")]
+    Gone,
     /// The partner sent what cannot be read.
     #[error("the partner sent what is no message of this protocol: {0}")]
     Protocol(PeerText),

@@ -118,9 +118,12 @@ pub fn read<M: for<'a> Deserialize<'a>>(
     from: &mut impl Read,
     longest: usize,
 ) -> Result<Frame<M>, Error> {
-    let broke = |source: io::Error| Error::System {
-        what: "hear the partner",
-        source,
+    let broke = |source: io::Error| match source.kind() {
+        io::ErrorKind::UnexpectedEof => Error::Gone,
+        _ => Error::System {
+            what: "hear the partner",
+            source,
+        },
     };
     let mut length = [0; 4];
     from.read_exact(&mut length).map_err(broke)?;

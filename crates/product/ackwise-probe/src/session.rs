@@ -452,7 +452,8 @@ impl Session<'_> {
             let records = self.stage(stage, acks, interval_us)?;
             match self.hear()? {
                 Some(Request::Collect) => {}
-                _ => return Err(Error::protocol("a request out of order")),
+                None => return Err(Error::Gone),
+                Some(_) => return Err(Error::protocol("a request out of order")),
             }
             self.say(&Answer::Collected)?;
             write_records(&mut self.bounded(TRANSFER), &records.sent)?;

@@ -250,6 +250,24 @@ fn a_client_that_goes_on_and_on_is_left() {
     });
 }
 
+/// Somebody ends it by Ctrl-C, for example, while a stage is played.
+#[test]
+fn a_client_or_a_partner_that_ends_is_told_as_that() {
+    in_virtual_time(|| {
+        let said = served(|mut control| {
+            let _ = write_message(&mut control, &Request::Hello { version: VERSION });
+            heard(&mut control);
+            let _ = write_message(&mut control, &LONG);
+            heard(&mut control);
+        });
+        assert!(said.contains("has closed the control connection"), "{said}");
+        let said = said_of(|mut control| {
+            let _ = read::<Request>(&mut control, 100);
+        });
+        assert!(said.contains("has closed the control connection"), "{said}");
+    });
+}
+
 /// A client that neither sends nor collects keeps the server for no longer than a session.
 #[test]
 fn a_client_that_plays_and_never_collects_is_left() {

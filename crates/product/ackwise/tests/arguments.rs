@@ -97,6 +97,16 @@ fn numbers_and_times() {
         &["ask", "--segments", "8", "--per-window", "4"],
         &["cannot be used with"],
     );
+    for (cgroup, why) in [
+        ("/nowhere", "No such file or directory"),
+        ("/etc/passwd", "it is no directory"),
+        ("/etc", "it is no cgroup of version 2"),
+    ] {
+        ACKWISE.refuses(
+            &["ask", "--cgroup", cgroup],
+            &[cgroup, why, "name a directory"],
+        );
+    }
     for other in ["--segments", "--per-window"] {
         ACKWISE.refuses(
             &["ask", "--ack-congestion-control", other, "8"],

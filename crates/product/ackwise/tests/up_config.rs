@@ -413,6 +413,12 @@ fn mistakes_are_said_with_their_place() {
     for place in [":3:10: ", ":6:10: "] {
         assert!(err.contains(place), "{err}");
     }
+    // Beside mistakes of another kind, too.
+    let mixed = File::new("[[interface]]\nname = \"lo\"\npolicy = \"adaptve\"\nguard = 5\n");
+    let Ended { err, .. } = run(&["check", mixed.path()]);
+    for place in [":3:10: ", ":4:9: "] {
+        assert!(err.contains(place), "{err}");
+    }
     let (empty, fine) = (File::new(""), File::new("[[interface]]\nname = \"lo\"\n"));
     for (args, says) in [
         (

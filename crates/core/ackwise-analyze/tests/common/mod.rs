@@ -105,6 +105,18 @@ fn block(out: &mut Vec<u8>, big_endian: bool, kind: u64, body: &[u8]) {
 
 /// A pcapng file of one section whose interface counts nanoseconds.
 pub fn pcapng(packets: &[Kept], link: u32, big_endian: bool) -> Vec<u8> {
+    pcapng_with_clock(packets, link, big_endian, 9, 1_000_000_000)
+}
+
+/// A pcapng file of one section whose interface has a clock of so many units in a second, as the
+/// option `if_tsresol` says it.
+pub fn pcapng_with_clock(
+    packets: &[Kept],
+    link: u32,
+    big_endian: bool,
+    resolution: u8,
+    per_second: u128,
+) -> Vec<u8> {
     let mut out = Vec::new();
     let mut body = Vec::new();
     for (value, bytes) in [(0x1a2b_3c4d, 4), (1, 2), (0, 2), (u64::MAX, 8)] {
@@ -112,19 +124,21 @@ pub fn pcapng(packets: &[Kept], link: u32, big_endian: bool) -> Vec<u8> {
     }
     block(&mut out, big_endian, 0x0a0d_0d0a, &body);
     body.clear();
-    // Link type, reserved, snap length; option if_tsresol (9) of one byte: 10^-9 s; the end.
+    // Link type, reserved, snap length; option if_tsresol (9) of one byte; the end.
     for (value, bytes) in [(u64::from(link), 2), (0, 2), (0, 4), (9, 2), (1, 2)] {
         put(&mut body, big_endian, value, bytes);
     }
-    body.extend([9, 0, 0, 0]);
+    body.extend([resolution, 0, 0, 0]);
     put(&mut body, big_endian, 0, 4);
     block(&mut out, big_endian, 1, &body);
     for p in packets {
         body.clear();
+        let units = (u128::from(p.at_ns) * per_second).div_ceil(1_000_000_000);
+        let units = u64::try_from(units).unwrap();
         let fields = [
             0,
-            p.at_ns >> 32,
-            p.at_ns & 0xffff_ffff,
+            units >> 32,
+            units & 0xffff_ffff,
             p.bytes.len() as u64,
             u64::from(p.wire_len),
         ];
@@ -133,6 +147,18 @@ pub fn pcapng(packets: &[Kept], link: u32, big_endian: bool) -> Vec<u8> {
         }
         body.extend(&p.bytes);
         block(&mut out, big_endian, 6, &body);
+    }
+    out
+}
+
+/// A pcapng file of simple packet blocks, which say no time.
+pub fn pcapng_without_times(packets: &[Kept], link: u32) -> Vec<u8> {
+    let mut out = pcapng(&[], link, false);
+    for p in packets {
+        let mut body = Vec::new();
+        put(&mut body, false, u64::from(p.wire_len), 4);
+        body.extend(&p.bytes);
+        block(&mut out, false, 3, &body);
     }
     out
 }

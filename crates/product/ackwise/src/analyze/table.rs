@@ -64,6 +64,11 @@ fn head(finding: &Finding) -> String {
             u.time_went_back,
             "with an earlier time than the one before (taken as the same time)",
         ),
+        (
+            u.without_time,
+            "without a time (taken as that of the one before): what policies would have done is not \
+             known",
+        ),
     ] {
         if n > 0 {
             out.push_str(&format!("{} packets {what}\n", text::count(n as f64)));

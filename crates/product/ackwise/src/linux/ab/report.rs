@@ -88,7 +88,8 @@ pub fn medians(
         let of_kind = blocks.iter().filter(|block| block.policy == policy);
         let mut values: Vec<_> = of_kind.filter_map(value).collect();
         values.sort_by(f64::total_cmp);
-        values.get(values.len() / 2).copied()
+        let n = values.len();
+        (n > 0).then(|| f64::midpoint(values[(n - 1) / 2], values[n / 2]))
     };
     (of(Block::Off), of(Block::On))
 }
@@ -235,6 +236,14 @@ mod tests {
         for (a, b) in one.effects.iter().zip(&other.effects) {
             assert_eq!((a.low, a.high, a.pairs), (b.low, b.high, b.pairs));
         }
+    }
+
+    #[test]
+    fn the_median_of_an_even_number_of_blocks_lies_between_the_two_in_the_middle() {
+        let data = [1.0, 2.0, 4.0, 9.0].map(|data| block(Block::On, data, 0.0, 40.0));
+        let of = |blocks: &[Outcome]| medians(blocks, |o| Some(o.data_bytes_per_s));
+        assert_eq!(of(&data), (None, Some(3.0)));
+        assert_eq!(of(&data[..3]), (None, Some(2.0)));
     }
 
     #[test]

@@ -186,7 +186,7 @@ pub struct StatusArgs {
     /// Only this interface
     pub interface: Option<String>,
 
-    /// Show this many flows as well, those with most ACKs first
+    /// Show this many flows of INTERFACE as well, those with most ACKs first
     #[arg(long, value_name = "N", default_value_t = 0, requires = "interface")]
     pub flows: usize,
 }

@@ -8,7 +8,7 @@ use ackwise_switchback::median_rtt_us;
 
 use crate::linux::looks::flow_rtt;
 
-use super::snapshot::{Backlog, Counters, Id, Snapshot, Source};
+use super::snapshot::{Backlog, Counters, FLOWS, Id, Snapshot, Source};
 
 /// How far back the history goes.
 pub const HISTORY: Duration = Duration::from_secs(300);
@@ -78,8 +78,13 @@ fn attachment(before: &Status, now: &Status, seconds: f64) -> Measures {
     let acks = grown(b.acks, n.acks);
     let key = |flow: &FlowStats| (flow.ack_sender.clone(), flow.data_sender.clone());
     let earlier: BTreeMap<_, _> = before.flows.iter().map(|flow| (key(flow), flow)).collect();
+    // Only the flows with most ACKs are read: one that was not among them is not new.
+    let all_read = before.flows.len() < FLOWS;
     let flow_rates = |flow: &FlowStats| {
         let earlier = earlier.get(&key(flow));
+        if earlier.is_none() && !all_read {
+            return FlowRates::default();
+        }
         let since = |count: fn(&FlowStats) -> u64| {
             grown(earlier.map_or(0, |flow| count(flow)), count(flow))
         };

@@ -9,7 +9,7 @@ use crate::linux::looks::root_queue;
 use crate::linux::present::{Names, named};
 
 /// The flows that are read of an attachment: those with most ACKs.
-const FLOWS: usize = 256;
+pub const FLOWS: usize = 256;
 
 /// What a source is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

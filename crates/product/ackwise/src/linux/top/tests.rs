@@ -12,7 +12,8 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Color;
 
 use super::app::{App, Next, SortBy};
-use super::snapshot::{Backlog, Counters, Id, Kind, Snapshot, Source};
+use super::measures::between;
+use super::snapshot::{Backlog, Counters, FLOWS, Id, Kind, Snapshot, Source};
 use super::view::draw;
 
 fn flow(n: u64, second: u64) -> FlowStats {
@@ -213,6 +214,36 @@ fn flows_are_sorted_as_asked() {
     press(&mut app, KeyCode::Right);
     press(&mut app, KeyCode::Right);
     assert_eq!((app.sort, order(&app)), (SortBy::Acks, "210".to_owned()));
+}
+
+/// Only the flows with most ACKs are read: what one of them had before that is not of one interval.
+#[test]
+fn a_flow_that_comes_among_the_busiest_does_not_count_its_life_as_one_interval() {
+    let source = |flows: Vec<FlowStats>| {
+        let mut source = attachment(1);
+        if let Ok(Counters::Attachment(status)) = &mut source.counters {
+            status.flows = flows;
+        }
+        source
+    };
+    let one = |n: usize| FlowStats {
+        ack_sender: format!("192.0.2.2:{n}"),
+        ..flow(0, 50)
+    };
+    let rates = |read: usize| {
+        let before: Vec<_> = (0..read).map(one).collect();
+        let mut now = before.clone();
+        now[0] = one(read);
+        now[1].acks += 10;
+        let found = between(&source(before), &source(now), Duration::from_secs(1));
+        let flows = found.unwrap().flows;
+        (flows[0].acks, flows[0].data, flows[1].acks)
+    };
+    assert_eq!(rates(FLOWS), (0.0, 0.0, 10.0));
+    // Where all were read before, it is new, and all that it has is of this interval.
+    let new = one(2);
+    let (acks, data) = (new.acks as f64, new.data_bytes as f64);
+    assert_eq!(rates(2), (acks, data, 10.0));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use ackwise_cli::{Format, text};
 use ackwise_config::ConfigError;
 use ackwise_config::interfaces::{Guard, Interface, Interfaces};
 
-use super::settings::check_policies;
+use super::settings::load_with_policies;
 use super::text::shaped;
 use crate::linux::cli::up::CheckArgs;
 
@@ -17,9 +17,7 @@ pub fn check(args: &CheckArgs, format: Format) -> anyhow::Result<()> {
 
 /// Reads a file with its policies.
 pub fn load(path: &Path) -> Result<Interfaces, ConfigError> {
-    let file = Interfaces::load(path)?;
-    check_policies(&file)?;
-    Ok(file)
+    load_with_policies(path)
 }
 
 fn describe(file: &Interfaces) -> String {

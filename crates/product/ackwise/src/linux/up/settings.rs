@@ -56,11 +56,14 @@ impl Metrics {
 
 /// The configuration file: the one that is named, or else the usual one if it is there. One that
 /// cannot be read is an error.
-fn file(named: Option<&Path>) -> Result<Option<Interfaces>, ConfigError> {
+fn file(
+    named: Option<&Path>,
+    load: impl Fn(&Path) -> Result<Interfaces, ConfigError>,
+) -> Result<Option<Interfaces>, ConfigError> {
     match named {
-        Some(path) => Interfaces::load(path).map(Some),
+        Some(path) => load(path).map(Some),
         None if is_missing(Path::new(CONFIG)) => Ok(None),
-        None => Interfaces::load(CONFIG).map(Some),
+        None => load(Path::new(CONFIG)).map(Some),
     }
 }
 
@@ -84,15 +87,17 @@ impl Settings {
     /// The settings, read once more while the program runs: no mistake anywhere in the file is
     /// passed over.
     pub fn again(args: &UpArgs, name: &str) -> anyhow::Result<Self> {
-        if let Some(file) = file(args.config.as_deref())? {
-            check_policies(&file)?;
-        }
-        Self::of(args, name)
+        let file = file(args.config.as_deref(), load_with_policies)?;
+        Self::from_file(args, name, file)
     }
 
     /// Arguments, and what they leave open from the file.
     pub fn of(args: &UpArgs, name: &str) -> anyhow::Result<Self> {
-        let file = file(args.config.as_deref())?;
+        let file = file(args.config.as_deref(), |path| Interfaces::load(path))?;
+        Self::from_file(args, name, file)
+    }
+
+    fn from_file(args: &UpArgs, name: &str, file: Option<Interfaces>) -> anyhow::Result<Self> {
         let described = file.as_ref().and_then(|file| file.by_name(name));
         if let (Some(file), None, Some(path)) = (&file, described, &args.config) {
             let names: Vec<_> = file.all.iter().map(|it| it.name.text.as_str()).collect();
@@ -202,7 +207,7 @@ fn policy_of(file: &Interfaces, interface: &Interface) -> Result<Config, ConfigE
     policy_named(&word.text).map_err(|said| file.source.error_at(&word.span, said))
 }
 
-/// Looks at the policies of a file.
-pub fn check_policies(file: &Interfaces) -> Result<(), ConfigError> {
-    file.check_policies(|text| policy_named(text).map(drop))
+/// Reads a file, and looks at its policies too.
+pub fn load_with_policies(path: &Path) -> Result<Interfaces, ConfigError> {
+    Interfaces::load_with_policies(path, |text| policy_named(text).map(drop))
 }
