@@ -1,10 +1,15 @@
 //! The text of a configuration file.
 
 use std::cell::RefCell;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::diagnostic::{Collector, ConfigError, Span, line_and_column};
 use crate::tree::Table;
+
+/// The longest text, in bytes: far more than any configuration has, and a device without an end is refused.
+const MAX_LEN: u64 = 16 << 20;
 
 /// The text of a configuration file and its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,9 +24,9 @@ impl Source {
     /// Reads a file.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// The file cannot be read, or is longer than 16 MiB.
     pub fn read(path: &Path) -> Result<Source, ConfigError> {
-        match std::fs::read_to_string(path) {
+        match text_of(path) {
             Ok(text) => Ok(Source {
                 path: path.to_owned(),
                 text,
@@ -66,5 +71,35 @@ impl Source {
     /// Line and column, both from 1, where `span` begins.
     pub fn locate(&self, span: &Span) -> (usize, usize) {
         line_and_column(&self.text, span.start)
+    }
+}
+
+fn text_of(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let read = File::open(path)?
+        .take(MAX_LEN + 1)
+        .read_to_string(&mut text)?;
+    if read as u64 > MAX_LEN {
+        let message = format!("it is longer than {} MiB", MAX_LEN >> 20);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(text)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_end_is_refused() {
+        let error = Source::read(Path::new("/dev/zero")).unwrap_err();
+        assert!(error.to_string().contains("/dev/zero"), "{error}");
+        let ConfigError::Read { source, .. } = error else {
+            panic!("{error}")
+        };
+        assert!(
+            source.to_string().contains("longer than 16 MiB"),
+            "{source}"
+        );
     }
 }
