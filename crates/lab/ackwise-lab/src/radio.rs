@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
+use ackwise_config::Source;
 use ackwise_radio::RadioOptions;
 use ackwise_radio::scenario::{RadioReport, RadioScenario};
 use ackwise_report::TableOptions;
@@ -19,7 +20,7 @@ use crate::system;
 /// Whether a file is meant to be a scenario of radio. What cannot be read is not: whoever
 /// reads it next says why.
 pub fn is_meant(path: &Path) -> bool {
-    fs::read_to_string(path).is_ok_and(|text| RadioScenario::is_meant(&text))
+    Source::read(path).is_ok_and(|source| RadioScenario::is_meant(&source.text))
 }
 
 /// Reads a scenario of radio; policies and models are looked at, too.
