@@ -109,6 +109,24 @@ fn ratios_are_formed_seed_by_seed_and_failures_are_shown() {
 }
 
 #[test]
+fn a_title_tells_values_of_the_same_key_apart() {
+    let text = scenario("symmetric").source.text;
+    let rates = r#"["10 Mbit/s", "20 Mbit/s"]"#;
+    let ways = ["forward", "reverse"].map(|way| format!("link.wan.{way}.rate = {rates}"));
+    let sweep = format!("[sweep]\nzip = {{ {} }}\n", ways.join(", "));
+    let swept = Scenario::parse("x", &text.replace("[sweep]\n", &sweep)).unwrap();
+    let title = compare(&record(&swept)).groups[0].title();
+    assert!(
+        title.ends_with(" · forward.rate 10 Mbit/s · reverse.rate 10 Mbit/s"),
+        "{title}"
+    );
+    let alone = format!("[sweep]\nlink.wan.forward.rate = {rates}\n");
+    let swept = Scenario::parse("x", &text.replace("[sweep]\n", &alone)).unwrap();
+    let title = compare(&record(&swept)).groups[0].title();
+    assert!(title.ends_with(" · rate 10 Mbit/s"), "{title}");
+}
+
+#[test]
 fn what_hurt_is_a_finding() {
     let mut report = record(&scenario("symmetric"));
     for run in report
