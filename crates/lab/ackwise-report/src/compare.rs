@@ -11,18 +11,22 @@ use serde::Serialize;
 pub struct Comparison {
     /// In the order of the runs.
     pub groups: Vec<Group>,
+    /// Whether a flow of a run has no completion times, as bulk data beside short flows.
+    #[serde(skip)]
+    mixed: bool,
 }
 
 impl Comparison {
-    /// Where everything that is sent is sent for its completion time, goodput
-    /// says nothing of its own: tables leave out their first two columns.
+    /// Whether everything that is sent is sent for its completion time, so that goodput says
+    /// nothing of its own.
+    pub(crate) fn only_completes(&self) -> bool {
+        let mut rows = self.groups.iter().flat_map(|group| &group.rows);
+        !self.mixed && rows.all(|row| row.value(Metric::CompletionP50).is_some())
+    }
+
+    /// The first two columns of tables are goodput and its ratio.
     pub(crate) fn goodput_columns_to_skip(&self) -> usize {
-        let completes = self
-            .groups
-            .iter()
-            .flat_map(|group| &group.rows)
-            .all(|row| row.value(Metric::CompletionP50).is_some());
-        if completes { 2 } else { 0 }
+        if self.only_completes() { 2 } else { 0 }
     }
 }
 
@@ -194,7 +198,9 @@ pub fn compare(report: &Report) -> Comparison {
         });
         group.titled = named.collect();
     }
-    Comparison { groups }
+    let mut flows = report.runs.iter().flat_map(|run| &run.flows);
+    let mixed = flows.any(|flow| flow.traffic.completion.is_none());
+    Comparison { groups, mixed }
 }
 
 /// As many components from the end of a path as it takes to tell it from the others.

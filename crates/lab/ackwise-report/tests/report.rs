@@ -10,6 +10,7 @@ use ackwise_report::{
 };
 use ackwise_scenario::Metric;
 use ackwise_scenario::Scenario;
+use ackwise_scenario::record::FlowRecord;
 use golden::golden;
 use support::{record, scenario};
 
@@ -124,6 +125,31 @@ fn a_title_tells_values_of_the_same_key_apart() {
     let swept = Scenario::parse("x", &text.replace("[sweep]\n", &alone)).unwrap();
     let title = compare(&record(&swept)).groups[0].title();
     assert!(title.ends_with(" · rate 10 Mbit/s"), "{title}");
+}
+
+#[test]
+fn goodput_is_shown_where_not_all_flows_have_completion_times() {
+    let mut report = record(&scenario("short-flows"));
+    let caption = "the baseline's goodput";
+    let said = |report: &Report| {
+        let found = findings(report, &compare(report));
+        found.iter().any(|one| one.caption == caption)
+    };
+    assert!(!plain(&report).contains("goodput") && !said(&report));
+    for run in &mut report.runs {
+        let mut traffic = run.totals.clone();
+        traffic.completion = None;
+        run.flows = vec![FlowRecord {
+            flow: "bulk".to_owned(),
+            cc: None,
+            traffic,
+        }];
+    }
+    let text = plain(&report);
+    let widest = text.lines().map(|line| line.chars().count()).max();
+    assert!(text.contains("goodput") && said(&report), "{text}");
+    assert!(widest <= Some(120), "{widest:?}\n{text}");
+    assert!(html(&report).contains("Goodput<span>Mbit/s"));
 }
 
 #[test]
