@@ -46,6 +46,28 @@ fn bulk_over_an_asymmetric_link() {
     }
 }
 
+/// `ip` takes the beginning of a word for the word where it expects one.
+#[test]
+fn a_link_may_be_called_what_ip_has_a_word_for() {
+    for (name, both) in [("a", "{ rate = \"50 Mbit/s\" }"), ("up", "{}")] {
+        let network = format!(
+            r#"
+            [[node]]
+            name = "sender"
+            [[node]]
+            name = "receiver"
+            [[link]]
+            name = "{name}"
+            between = ["sender", "receiver"]
+            both = {both}
+            {BULK} bytes = "100 kB"
+            "#
+        );
+        let run = run(&scenario("10 s", &network));
+        assert_eq!(run.totals.bytes, 100_000, "{name}");
+    }
+}
+
 #[test]
 fn a_size_instead_of_a_time() {
     let flow = format!("{BULK} bytes = \"3 MB\"\n connections = 2");
