@@ -406,6 +406,40 @@ fn what_is_refused_is_pointed_at_where_it_stands() {
     }
 }
 
+/// Two sweeps over `sack` would come out the same, under two names.
+#[test]
+fn sack_is_not_left_out_or_used_against_the_file() {
+    let with =
+        |cc: &str, more: &str| BULK.replace("app =", &format!("cc = \"{cc}\"\n{more}\napp ="));
+    for (cc, more, said) in [
+        ("newreno", "socket = { sack = true }", "does without SACK"),
+        ("tahoe", "socket = { sack = true }", "does without SACK"),
+        (
+            "cubic",
+            "socket = { sack = true }\nmodel = { recovery = \"reno\" }",
+            "this 'recovery' does without SACK",
+        ),
+        ("sack", "socket = { sack = false }", "needs SACK"),
+    ] {
+        let error = refused(&[NETWORK, &with(cc, more)], &RunOptions::default());
+        assert!(error.contains(said), "{error}");
+    }
+    for (cc, sack) in [
+        ("newreno", false),
+        ("sack", true),
+        ("cubic", false),
+        ("reno", true),
+    ] {
+        let flow = with(cc, &format!("socket = {{ sack = {sack} }}"));
+        let done = run(
+            &scenario(&[NETWORK, &flow]),
+            &RunOptions::default(),
+            &mut |_| {},
+        );
+        assert!(done.is_ok(), "{cc} {sack}");
+    }
+}
+
 #[test]
 fn what_exceeds_a_limit_is_refused_before_it_starts() {
     let started = AtomicU64::new(0);
