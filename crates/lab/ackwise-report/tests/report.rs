@@ -136,6 +136,7 @@ fn goodput_is_shown_where_not_all_flows_have_completion_times() {
         found.iter().any(|one| one.caption == caption)
     };
     assert!(!plain(&report).contains("goodput") && !said(&report));
+    assert!(html(&report).contains("\"only_completes\":true"));
     for run in &mut report.runs {
         let mut traffic = run.totals.clone();
         traffic.completion = None;
@@ -149,7 +150,9 @@ fn goodput_is_shown_where_not_all_flows_have_completion_times() {
     let widest = text.lines().map(|line| line.chars().count()).max();
     assert!(text.contains("goodput") && said(&report), "{text}");
     assert!(widest <= Some(120), "{widest:?}\n{text}");
-    assert!(html(&report).contains("Goodput<span>Mbit/s"));
+    let page = html(&report);
+    assert!(page.contains("Goodput<span>Mbit/s"));
+    assert!(page.contains("\"only_completes\":false"));
 }
 
 #[test]
