@@ -157,7 +157,7 @@ impl Topology {
         ip_batch(
             None,
             &[format!(
-                "link add {} netns {} type veth peer name {} netns {}",
+                "link add name {} netns {} type veth peer name {} netns {}",
                 a.name,
                 self.namespaces[a.node].name(),
                 b.name,
@@ -181,24 +181,27 @@ impl Topology {
         let is_bridge = scenario.nodes[node].kind == NodeKind::Bridge;
         if is_bridge {
             lines.push(format!(
-                "link add {BRIDGE} type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
+                "link add name {BRIDGE} type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
             ));
-            lines.push(format!("link set {BRIDGE} addrgenmode none"));
+            lines.push(format!("link set dev {BRIDGE} addrgenmode none"));
         }
         for (_, interface) in plan.interfaces_of(node) {
             let name = &interface.name;
             let mtu = scenario.links[interface.link].mtu;
             // One change a line: `ip` takes some of them only while it is down.
-            lines.push(format!("link set {name} addrgenmode none"));
-            lines.push(format!("link set {name} address {}", interface.mac_text()));
-            lines.push(format!("link set {name} mtu {mtu}"));
+            lines.push(format!("link set dev {name} addrgenmode none"));
+            lines.push(format!(
+                "link set dev {name} address {}",
+                interface.mac_text()
+            ));
+            lines.push(format!("link set dev {name} mtu {mtu}"));
             if matches!(self.links[interface.link], BuiltLink::Taps(_)) {
-                lines.push(format!("link set {name} txqueuelen {TAP_QUEUE}"));
+                lines.push(format!("link set dev {name} txqueuelen {TAP_QUEUE}"));
             }
             if is_bridge {
-                lines.push(format!("link set {name} master {BRIDGE}"));
+                lines.push(format!("link set dev {name} master {BRIDGE}"));
             }
-            lines.push(format!("link set {name} up"));
+            lines.push(format!("link set dev {name} up"));
             if let Some(v4) = interface.v4 {
                 lines.push(format!("addr add {v4}/24 dev {name}"));
             }
@@ -207,7 +210,7 @@ impl Topology {
             }
         }
         if is_bridge {
-            lines.push(format!("link set {BRIDGE} up"));
+            lines.push(format!("link set dev {BRIDGE} up"));
         }
         // Known neighbours: no ARP on the wire that is measured.
         for (_, interface) in plan.interfaces_of(node).filter(|(_, i)| i.v4.is_some()) {

@@ -46,6 +46,28 @@ fn bulk_over_an_asymmetric_link() {
     }
 }
 
+/// `ip` takes the beginning of a word for the word where it expects one.
+#[test]
+fn a_link_may_be_called_what_ip_has_a_word_for() {
+    for (name, both) in [("a", "{ rate = \"50 Mbit/s\" }"), ("up", "{}")] {
+        let network = format!(
+            r#"
+            [[node]]
+            name = "sender"
+            [[node]]
+            name = "receiver"
+            [[link]]
+            name = "{name}"
+            between = ["sender", "receiver"]
+            both = {both}
+            {BULK} bytes = "100 kB"
+            "#
+        );
+        let run = run(&scenario("10 s", &network));
+        assert_eq!(run.totals.bytes, 100_000, "{name}");
+    }
+}
+
 #[test]
 fn a_size_instead_of_a_time() {
     let flow = format!("{BULK} bytes = \"3 MB\"\n connections = 2");
@@ -211,10 +233,29 @@ fn requests_are_answered_and_timed() {
     assert_eq!((completion.count, completion.unfinished), (40, 0));
     assert!(completion.time_us.min.unwrap() >= 20_000.0);
     assert_eq!(run.totals.bytes, 40 * 20_000);
+    let sizes: Vec<u64> = completion.by_size.iter().map(|size| size.bytes).collect();
+    assert_eq!(sizes, [20_000], "as the simulator has it: the answer");
     assert!(run.totals.content.as_ref().unwrap().ok);
     // Answers are data from sender to receiver, 14 segments each.
     assert!(run.totals.data_segments >= 40 * 14);
     assert!(run.totals.acks_on_wire > 0);
+}
+
+#[test]
+fn the_shares_of_two_flows_are_compared() {
+    let flows = ["one", "two"].map(|name| {
+        let named = BULK.replace("name = \"bulk\"", &format!("name = \"{name}\""));
+        format!("{named} bytes = \"1 MB\"\n")
+    });
+    let link = r#"both = { rate = "20 Mbit/s", delay = "5 ms" }"#;
+    let run = run_two("30 s", link, &flows.concat());
+    let rates: Vec<f64> = run.flows.iter().map(|it| it.traffic.goodput_bps).collect();
+    let [a, b] = rates[..] else {
+        panic!("{rates:?}")
+    };
+    let jain = run.totals.jain.unwrap();
+    let expected = (a + b).powi(2) / (2.0 * (a * a + b * b));
+    assert!((jain - expected).abs() < 1e-9, "{jain}, {rates:?}");
 }
 
 #[test]

@@ -63,6 +63,16 @@ pub fn run_virtual(
     Err(refused(Engine::Virtual))
 }
 
+/// Says that this engine needs Linux.
+pub fn check_live(_: &Scenario) -> anyhow::Result<()> {
+    Err(refused(Engine::Live))
+}
+
+/// Says that this engine needs Linux.
+pub fn check_virtual(_: &Scenario, _: Vec<String>, _: Option<&Kernel>) -> anyhow::Result<()> {
+    Err(refused(Engine::Virtual))
+}
+
 /// Says that what runs kernels needs Linux.
 pub fn kernel_sources(_: Option<&Kernel>) -> anyhow::Result<String> {
     Err(refused(Engine::Virtual))

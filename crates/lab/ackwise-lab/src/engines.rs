@@ -32,11 +32,7 @@ pub fn run(
         Engine::Sim => {
             let options = ackwise_sim::RunOptions {
                 cancel,
-                only,
-                jobs: args.jobs.map_or(0, |jobs| jobs.get().into()),
-                max_events: args.max_events,
-                max_memory: args.max_memory,
-                ..ackwise_sim::RunOptions::default()
+                ..simulated(args, only)
             };
             ackwise_sim::run(scenario, &options, &mut tell)?
         }
@@ -48,4 +44,29 @@ pub fn run(
         }
     };
     Ok(report)
+}
+
+/// Whether an engine can run these runs, before another one has run them for nothing.
+pub fn check(
+    engine: Engine,
+    args: &RunArgs,
+    scenario: &Scenario,
+    only: &[String],
+) -> anyhow::Result<()> {
+    let only = only.to_vec();
+    match engine {
+        Engine::Sim => Ok(ackwise_sim::check(scenario, &simulated(args, only))?),
+        Engine::Live => system::check_live(scenario),
+        Engine::Virtual => system::check_virtual(scenario, only, args.kernel.as_ref()),
+    }
+}
+
+fn simulated(args: &RunArgs, only: Vec<String>) -> ackwise_sim::RunOptions {
+    ackwise_sim::RunOptions {
+        only,
+        jobs: args.jobs.map_or(0, |jobs| jobs.get().into()),
+        max_events: args.max_events,
+        max_memory: args.max_memory,
+        ..ackwise_sim::RunOptions::default()
+    }
 }

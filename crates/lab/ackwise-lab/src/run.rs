@@ -35,6 +35,9 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
     }
     let other_only = args.against.map(|engine| selected(&scenario, args, engine));
     let other_only = other_only.transpose()?.unwrap_or_default();
+    if let Some(engine) = args.against {
+        engines::check(engine, args, &scenario, &other_only)?;
+    }
     let report = engines::run(
         args.engine,
         args,

@@ -131,6 +131,22 @@ fn a_full_standard_error_loses_no_result() {
     assert_eq!(run(&["run", "/nowhere.toml"]).code, 2, "not a panic");
 }
 
+/// What the first engine has done would be lost.
+#[test]
+fn the_other_engine_is_looked_at_before_the_first_runs() {
+    let scenario = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../scenarios/cross-check.toml"
+    );
+    let arguments = ["run", scenario, "--against", "virtual"];
+    let mut command = LAB.command();
+    command.args(arguments).args(["--kernel", "/nowhere/linux"]);
+    let Ended { code, out, err } = Ended::of(&command.output().unwrap());
+    assert_eq!((code, out.as_str()), (2, ""), "{err}");
+    assert!(err.contains("there is no kernel"), "{err}");
+    assert!(!err.contains("1 of "), "it ran on the simulator: {err}");
+}
+
 /// A kernel that was named and is not there, by its release, its path or the environment.
 #[test]
 fn a_kernel_that_was_not_built_is_bad_input() {

@@ -103,7 +103,7 @@
   ].filter(([key]) => data.groups.some((g) => g.rows.some((r) => r.values[key])));
   const completes = measures.some(([key]) => key === "completion-p50");
   // Where everything is about completion, goodput says nothing of its own.
-  if (completes && data.groups.every((g) => g.rows.every((r) => r.values["completion-p50"]))) measures.splice(0, 1);
+  if (data.only_completes) measures.splice(0, 1);
   if (completes) measures.sort((a, b) => b[0].startsWith("completion") - a[0].startsWith("completion"));
 
   const drawBars = (index) => {

@@ -11,18 +11,22 @@ use serde::Serialize;
 pub struct Comparison {
     /// In the order of the runs.
     pub groups: Vec<Group>,
+    /// Whether a flow of a run has no completion times, as bulk data beside short flows.
+    #[serde(skip)]
+    mixed: bool,
 }
 
 impl Comparison {
-    /// Where everything that is sent is sent for its completion time, goodput
-    /// says nothing of its own: tables leave out their first two columns.
+    /// Whether everything that is sent is sent for its completion time, so that goodput says
+    /// nothing of its own.
+    pub(crate) fn only_completes(&self) -> bool {
+        let mut rows = self.groups.iter().flat_map(|group| &group.rows);
+        !self.mixed && rows.all(|row| row.value(Metric::CompletionP50).is_some())
+    }
+
+    /// The first two columns of tables are goodput and its ratio.
     pub(crate) fn goodput_columns_to_skip(&self) -> usize {
-        let completes = self
-            .groups
-            .iter()
-            .flat_map(|group| &group.rows)
-            .all(|row| row.value(Metric::CompletionP50).is_some());
-        if completes { 2 } else { 0 }
+        if self.only_completes() { 2 } else { 0 }
     }
 }
 
@@ -36,23 +40,22 @@ pub struct Group {
     pub draw: Option<u32>,
     /// Varied values.
     pub point: BTreeMap<String, String>,
-    /// Those of them that the title has.
+    /// Those of them that the title has, each with what it is called there.
     #[serde(skip)]
-    pub titled: Vec<String>,
+    pub titled: Vec<(String, String)>,
     /// An arm each, in the order of the runs.
     pub rows: Vec<Row>,
 }
 
 impl Group {
-    /// `cubic`, or `cubic · loss 1 %` if something is varied; a drawn point is its number, its
-    /// repeat, and what is swept besides.
+    /// `cubic`, or `cubic · loss 1 %` if something is varied, with more of the path where several
+    /// end in the same key; a drawn point is its number, its repeat, and what is swept besides.
     pub fn title(&self) -> String {
         let mut title = self.cc.clone();
         if let Some(number) = self.draw {
             title.push_str(&format!(" · point {number}"));
         }
-        for path in &self.titled {
-            let key = path.rsplit('.').next().unwrap_or(path);
+        for (path, key) in &self.titled {
             let value = self.point.get(path).map_or("", String::as_str);
             title.push_str(&format!(" · {key} {value}"));
         }
@@ -188,9 +191,26 @@ pub fn compare(report: &Report) -> Comparison {
         let paths = group.point.keys();
         let all = group.draw.is_none();
         let wanted = |path: &&String| all || *path == REPEAT || swept.contains(*path);
-        group.titled = paths.filter(wanted).cloned().collect();
+        let titled: Vec<&String> = paths.filter(wanted).collect();
+        let named = titled.iter().map(|path| {
+            let others = titled.iter().filter(|other| other != &path);
+            ((*path).clone(), short(path, others).to_owned())
+        });
+        group.titled = named.collect();
     }
-    Comparison { groups }
+    let mut flows = report.runs.iter().flat_map(|run| &run.flows);
+    let mixed = flows.any(|flow| flow.traffic.completion.is_none());
+    Comparison { groups, mixed }
+}
+
+/// As many components from the end of a path as it takes to tell it from the others.
+fn short<'a, 'b>(path: &'a str, others: impl Iterator<Item = &'b &'b String> + Clone) -> &'a str {
+    let ends = path.rmatch_indices('.').map(|(dot, _)| &path[dot + 1..]);
+    let alone = |end: &&str| {
+        let same = |other: &&&String| other.strip_suffix(end).is_some_and(|it| it.ends_with('.'));
+        !others.clone().any(|other| same(&other))
+    };
+    ends.into_iter().find(alone).unwrap_or(path)
 }
 
 /// The paths that are swept beside the draws: in the same repeat of the same point all that was

@@ -74,6 +74,10 @@ pub(crate) struct Line<'a> {
     values: BTreeMap<Score, BTreeMap<&'a str, Repeats>>,
     /// What was drawn, the same in all repeats.
     pub drawn: BTreeMap<&'a str, &'a str>,
+    /// Paths that are swept besides.
+    swept: Vec<String>,
+    /// How many seeds the scenario has.
+    seeds: usize,
 }
 
 /// A value for each repeat that did not fail, by number.
@@ -287,14 +291,19 @@ impl Line<'_> {
         }
     }
 
-    /// The point in words: the names that others depend on, without paths.
+    /// The line in words: the names that others depend on, without drawn paths, and what is swept
+    /// besides, by which lines of one point differ.
     pub(crate) fn words(&self) -> String {
-        let short = self.drawn.iter().filter(|(name, _)| !name.contains('.'));
+        let said = |name: &str| !name.contains('.') || self.swept.iter().any(|path| path == name);
+        let short = self.drawn.iter().filter(|(name, _)| said(name));
         let mut words: Vec<String> = short
             .map(|(name, value)| format!("{name} {value}"))
             .collect();
         if !self.drawn.contains_key("cc") {
             words.push(format!("cc {}", self.run.cc));
+        }
+        if self.seeds > 1 {
+            words.push(format!("seed {}", self.run.seed));
         }
         words.join(", ")
     }
@@ -332,6 +341,8 @@ fn line<'a>(scenario: &Scenario, draw: &Draw, runs: &[&'a Run]) -> Option<Line<'
         drawn: point
             .filter(|(name, _)| draw.repeats == 1 || stays(name))
             .collect(),
+        swept: scenario.sweep.paths().map(str::to_owned).collect(),
+        seeds: scenario.sweep.seeds.len(),
     })
 }
 

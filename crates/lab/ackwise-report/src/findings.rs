@@ -92,7 +92,7 @@ fn range(comparison: &Comparison, arm: &str, metric: Metric) -> Option<Stat> {
 
 fn about_arm(comparison: &Comparison, arm: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let completes = range(comparison, arm, Metric::CompletionP50).is_some();
+    let completes = comparison.only_completes();
     let mut push = |figure, caption: &str, good: bool, bad: bool| {
         findings.push(Finding {
             about: arm.to_owned(),
@@ -122,7 +122,7 @@ fn about_arm(comparison: &Comparison, arm: &str) -> Vec<Finding> {
             stat.min < 0.98,
         );
     }
-    if let Some(stat) = range(comparison, arm, Metric::CompletionP50).filter(|_| completes) {
+    if let Some(stat) = range(comparison, arm, Metric::CompletionP50) {
         let caption = "the baseline's median completion time";
         push(
             span(stat, factor, "×"),

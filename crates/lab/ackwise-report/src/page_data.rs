@@ -19,6 +19,8 @@ const MIN_POINTS: usize = 60;
 pub(crate) struct PageData<'a> {
     /// Arms in the order of the runs.
     arms: Vec<&'a str>,
+    /// Whether all that is sent is sent for its completion time.
+    only_completes: bool,
     groups: Vec<GroupData<'a>>,
     runs: Vec<RunData<'a>>,
     /// The distributions of drawn points.
@@ -79,6 +81,7 @@ impl<'a> PageData<'a> {
             .collect();
         PageData {
             arms,
+            only_completes: comparison.only_completes(),
             groups,
             runs,
             draws: lines.map(draws_data).unwrap_or_default(),

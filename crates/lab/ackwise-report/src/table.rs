@@ -230,9 +230,10 @@ fn comparison_table(report: &Report, options: &TableOptions) -> String {
     } else {
         table.force_no_tty();
     }
-    let head = |column: &&Column| match skipped {
-        0 => column.head,
-        _ => narrow(column.head),
+    let completes = rows().any(|row| row.value(Metric::Completions).is_some());
+    let head = |column: &&Column| match completes {
+        true => narrow(column.head),
+        false => column.head,
     };
     let heads = ["", "arm"].into_iter().chain(used.iter().map(head));
     table.set_header(heads.enumerate().map(|(index, head)| {

@@ -506,3 +506,17 @@ fn a_row_for_each_line_score_and_arm() {
     assert_eq!(draws_csv(&plain).unwrap(), None);
     assert!(!html(&plain).contains("drawn at random"));
 }
+
+#[test]
+fn worst_lines_of_one_point_say_by_what_they_differ() {
+    let sweep = "[sweep]\nseed = [1, 2]\nlink.wan.reverse.delay = [\"1 ms\", \"2 ms\"]\n";
+    let swept = DRAWN.replace("[sweep.draw]\n", &format!("{sweep}[sweep.draw]\n"));
+    let text = table(&report_of(&swept, |_, _| 1.0), &TableOptions::default());
+    let (_, worst) = text.split_once("\nThe worst lines; ").unwrap();
+    let lines: Vec<&str> = worst.lines().skip(1).collect();
+    let different: BTreeSet<&str> = lines.iter().copied().collect();
+    assert_eq!(different.len(), lines.len(), "{worst}");
+    for said in ["link.wan.reverse.delay 1 ms", "seed 2"] {
+        assert!(worst.contains(said), "{said} in {worst}");
+    }
+}

@@ -10,6 +10,7 @@ use ackwise_report::{
 };
 use ackwise_scenario::Metric;
 use ackwise_scenario::Scenario;
+use ackwise_scenario::record::FlowRecord;
 use golden::golden;
 use support::{record, scenario};
 
@@ -106,6 +107,52 @@ fn ratios_are_formed_seed_by_seed_and_failures_are_shown() {
     assert!(page.contains("What went wrong") && page.contains("the receiver &lt;died&gt;"));
     let trust = findings(&report, &compare(&report)).pop().unwrap();
     assert_eq!((trust.tone, trust.figure.as_str()), (Tone::Bad, "2 of 18"));
+}
+
+#[test]
+fn a_title_tells_values_of_the_same_key_apart() {
+    let text = scenario("symmetric").source.text;
+    let rates = r#"["10 Mbit/s", "20 Mbit/s"]"#;
+    let ways = ["forward", "reverse"].map(|way| format!("link.wan.{way}.rate = {rates}"));
+    let sweep = format!("[sweep]\nzip = {{ {} }}\n", ways.join(", "));
+    let swept = Scenario::parse("x", &text.replace("[sweep]\n", &sweep)).unwrap();
+    let title = compare(&record(&swept)).groups[0].title();
+    assert!(
+        title.ends_with(" · forward.rate 10 Mbit/s · reverse.rate 10 Mbit/s"),
+        "{title}"
+    );
+    let alone = format!("[sweep]\nlink.wan.forward.rate = {rates}\n");
+    let swept = Scenario::parse("x", &text.replace("[sweep]\n", &alone)).unwrap();
+    let title = compare(&record(&swept)).groups[0].title();
+    assert!(title.ends_with(" · rate 10 Mbit/s"), "{title}");
+}
+
+#[test]
+fn goodput_is_shown_where_not_all_flows_have_completion_times() {
+    let mut report = record(&scenario("short-flows"));
+    let caption = "the baseline's goodput";
+    let said = |report: &Report| {
+        let found = findings(report, &compare(report));
+        found.iter().any(|one| one.caption == caption)
+    };
+    assert!(!plain(&report).contains("goodput") && !said(&report));
+    assert!(html(&report).contains("\"only_completes\":true"));
+    for run in &mut report.runs {
+        let mut traffic = run.totals.clone();
+        traffic.completion = None;
+        run.flows = vec![FlowRecord {
+            flow: "bulk".to_owned(),
+            cc: None,
+            traffic,
+        }];
+    }
+    let text = plain(&report);
+    let widest = text.lines().map(|line| line.chars().count()).max();
+    assert!(text.contains("goodput") && said(&report), "{text}");
+    assert!(widest <= Some(120), "{widest:?}\n{text}");
+    let page = html(&report);
+    assert!(page.contains("Goodput<span>Mbit/s"));
+    assert!(page.contains("\"only_completes\":false"));
 }
 
 #[test]

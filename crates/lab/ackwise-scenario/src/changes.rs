@@ -29,8 +29,15 @@ pub(crate) struct LinkContext<'a> {
     pub files: &'a TraceFiles,
 }
 
+/// Stands for a rate that is wrong, which has been reported: it is not missing, so that what
+/// needs a rate is not called wrong, too. Nothing runs with it.
+const WRONG_RATE_BPS: u64 = 1_000_000_000;
+
 /// Reads `rate`: a rate, or a table that says how it changes.
 pub(crate) fn rate(section: &Section<'_>, direction: &mut Direction, context: &LinkContext<'_>) {
+    if section.has("rate") {
+        direction.rate_bps.get_or_insert(WRONG_RATE_BPS);
+    }
     match section.value("rate").map(|value| &value.kind) {
         None => {}
         Some(Kind::Table(_)) => {
@@ -120,12 +127,16 @@ fn seed(section: &Section<'_>) -> Option<u64> {
     }
 }
 
+/// Stands for a delay that is wrong, which has been reported: any jitter fits it.
+const WRONG_DELAY: Duration = MAX_DELAY;
+
 /// Reads `delay`: a time, or a table that says how it changes.
 pub(crate) fn delay(section: &Section<'_>, direction: &mut Direction) {
     match section.value("delay").map(|value| &value.kind) {
         None => {}
         Some(Kind::Table(_)) => {
             let Some(changing) = changing_delay(section) else {
+                direction.delay = WRONG_DELAY;
                 return;
             };
             direction.delay = Duration::from_nanos(changing.delay.least());
@@ -133,10 +144,10 @@ pub(crate) fn delay(section: &Section<'_>, direction: &mut Direction) {
             direction.outages = changing.outages.map(Arc::new);
         }
         Some(_) => {
-            if let Some(delay) = section.time("delay", Duration::ZERO, MAX_DELAY) {
-                direction.delay = delay;
-                (direction.delay_changes, direction.outages) = (None, None);
-            }
+            direction.delay = section
+                .time("delay", Duration::ZERO, MAX_DELAY)
+                .unwrap_or(WRONG_DELAY);
+            (direction.delay_changes, direction.outages) = (None, None);
         }
     }
 }

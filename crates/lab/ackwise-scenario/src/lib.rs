@@ -28,6 +28,7 @@ mod load;
 mod metric;
 pub mod model;
 mod names;
+mod place;
 mod policies;
 mod progress;
 pub mod record;

@@ -349,7 +349,9 @@ fn direction(link: &Section<'_>, key: &str, direction: &mut Direction, context: 
 /// Whether a gateway has what a direction asks for.
 fn gateway_fits(section: &Section<'_>, direction: &Direction) {
     let span = section.span_of("by");
-    if direction.rate_bps.is_none() || direction.queue.is_none() {
+    // A queue that is wrong is not missing.
+    let queued = direction.queue.is_some() || section.has("queue");
+    if direction.rate_bps.is_none() || !queued {
         let message = "a gateway has a rate and a queue; add 'rate' and 'queue' before 'by'";
         section.error(&span, message);
     }

@@ -9,7 +9,7 @@ use crate::error::ScenarioError;
 use crate::limits::MAX_RUNS;
 use crate::model::{DrawnPoint, DrawnValue, RunSpec, Scenario};
 use crate::replace::{overlap, replace};
-use crate::sweep::{Replacement, replacements, values, varied, written, zips};
+use crate::sweep::{Replacement, not_plain, replacements, values, varied, written, zips};
 use crate::trace::TraceFiles;
 use ackwise_config::diagnostic::Collector;
 use ackwise_config::section::Section;
@@ -196,11 +196,7 @@ fn apply_changes(tree: &mut Table, arm: &Table, errors: &RefCell<Collector>) {
     for change in replacements(changes) {
         let mut errors = errors.borrow_mut();
         if change.entry.value.plain().is_none() {
-            let message = format!(
-                "'{}' cannot be set to {}",
-                change.path,
-                change.entry.value.what()
-            );
+            let message = not_plain(&change.path, &change.entry.value);
             errors.error(&change.entry.value.span, message);
             continue;
         }

@@ -99,7 +99,18 @@ impl Metric {
             Metric::CompletionP50 => t.completion.as_ref()?.times_us().map(|q| q.p50),
             Metric::CompletionP99 => t.completion.as_ref()?.times_us().map(|q| q.p99),
             Metric::Completions => t.completion.as_ref().map(|c| c.count as f64),
-            Metric::LateShare => t.completion.as_ref().and_then(|c| ratio(c.late?, c.due())),
+            Metric::LateShare => {
+                // Of chunks alone: short flows beside them are never late.
+                let flows = run.flows.iter().map(|flow| &flow.traffic);
+                let (mut late, mut due) = (0, 0);
+                for one in flows.chain(run.flows.is_empty().then_some(t)) {
+                    let completion = one.completion.as_ref();
+                    if let Some((chunks, n)) = completion.and_then(|it| Some((it, it.late?))) {
+                        (late, due) = (late + n, due + chunks.due());
+                    }
+                }
+                ratio(late, due)
+            }
             Metric::CpuPerGigabyte => run.cpu_s_per_gigabyte(),
         }
     }
@@ -108,7 +119,34 @@ impl Metric {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Completion;
+    use crate::record::{Completion, FlowRecord, Traffic};
+
+    #[test]
+    fn what_is_late_is_a_share_of_the_chunks() {
+        let of = |late, count| Traffic {
+            completion: Some(Completion {
+                late,
+                count,
+                ..Completion::default()
+            }),
+            ..Traffic::default()
+        };
+        let mut run = Run {
+            totals: of(Some(3), 50),
+            ..Run::default()
+        };
+        assert_eq!(Metric::LateShare.of(&run), Some(0.06));
+        run.totals = of(Some(3), 67);
+        run.flows = [of(None, 17), of(Some(3), 50), Traffic::default()]
+            .map(|traffic| FlowRecord {
+                traffic,
+                ..FlowRecord::default()
+            })
+            .to_vec();
+        assert_eq!(Metric::LateShare.of(&run), Some(0.06));
+        run.flows.truncate(1);
+        assert_eq!(Metric::LateShare.of(&run), None);
+    }
 
     #[test]
     fn what_never_finished_has_no_time() {

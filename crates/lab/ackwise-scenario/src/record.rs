@@ -169,6 +169,17 @@ pub struct FlowRecord {
     pub traffic: Traffic,
 }
 
+impl FlowRecord {
+    /// (Σx)² / (n·Σx²) of the goodputs (Jain, Chiu and Hawe 1984); `None` if nothing came.
+    #[must_use]
+    pub fn jain(flows: &[FlowRecord]) -> Option<f64> {
+        let rates = flows.iter().map(|flow| flow.traffic.goodput_bps);
+        let squares: f64 = rates.clone().map(|x| x * x).sum();
+        let sum: f64 = rates.sum();
+        (squares > 0.0).then(|| sum * sum / (flows.len() as f64 * squares))
+    }
+}
+
 /// What was sent and acknowledged: by a flow, or by all flows of a run.
 ///
 /// *Data segments* and *ACKs* are packets counted on the wire (of the link on
@@ -357,7 +368,7 @@ impl Completion {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CompletionOfSize {
-    /// Size of the transfer, bytes.
+    /// Size of the transfer, bytes; of an exchange that of the answer.
     pub bytes: u64,
     /// How many were completed.
     pub count: u64,

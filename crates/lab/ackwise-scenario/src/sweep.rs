@@ -80,6 +80,15 @@ fn seeds(section: &Section<'_>, sweep: &mut Sweep) {
     }
 }
 
+/// What is wrong where a path is set to a table, a list or a date.
+pub(crate) fn not_plain(path: &str, value: &Value) -> String {
+    let mend = match &value.kind {
+        Kind::Table(_) => format!("; set its keys, e.g. {path}.KEY"),
+        _ => String::new(),
+    };
+    format!("'{path}' cannot be set to {}{mend}", value.what())
+}
+
 /// The values that a path is set to, as text.
 fn texts(section: &Section<'_>, replacement: &Replacement<'_>, differ: bool) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
@@ -89,10 +98,7 @@ fn texts(section: &Section<'_>, replacement: &Replacement<'_>, differ: bool) -> 
                 section.error(&value.span, format!("'{text}' stands here twice"));
             }
             Some(text) => texts.push(text),
-            None => section.error(
-                &value.span,
-                format!("'{}' cannot be set to {}", replacement.path, value.what()),
-            ),
+            None => section.error(&value.span, not_plain(&replacement.path, value)),
         }
     }
     if texts.is_empty() {

@@ -104,6 +104,50 @@ fn an_engine_can_point_into_the_file() {
     assert_eq!(diagnostic.width, "\"adaptive\"".len());
 }
 
+#[test]
+fn what_stands_at_a_path_is_found_in_the_file() {
+    let text = r#"[scenario]
+name = "wan"
+duration = "1 s"
+[record]
+capture = true
+[[node]]
+name = "wan"
+sysctl = { "net.ipv4.tcp_sack" = "1" }
+[[node]]
+name = "b"
+[[link]]
+name = "wan"
+between = ["wan", "b"]
+both = { rate = "1 Mbit/s", queue = { limit = "5 packets", discipline = "red" } }
+forward = { delay = "1 ms" }
+[[flow]]
+name = "wan"
+from = "wan"
+to = "b"
+app = "bulk"
+[flow.socket]
+mptcp = true
+"#;
+    let scenario = Scenario::parse("x", text).unwrap();
+    let found = |path: &str| {
+        let span = scenario.place_of(path);
+        (scenario.locate(&span).0, text[span].to_owned())
+    };
+    let at = |line, text: &str| (line, text.to_owned());
+    assert_eq!(found("record.capture"), at(5, "capture"));
+    let sysctl = found("node.wan.sysctl.net.ipv4.tcp_sack");
+    assert_eq!(sysctl, at(8, "\"net.ipv4.tcp_sack\""));
+    assert_eq!(found("link.wan.forward.delay"), at(15, "delay"));
+    let discipline = found("link.wan.forward.queue.discipline");
+    assert_eq!(discipline, at(14, "discipline"));
+    // What the file does not say has the place of what is around it.
+    assert_eq!(found("link.wan.forward.queue.gentle"), at(14, "queue"));
+    assert_eq!(found("flow.wan.socket.mptcp"), at(22, "mptcp"));
+    assert_eq!(found("flow.wan.cc"), at(17, "\"wan\""));
+    assert_eq!(found("flow.other.cc"), at(1, ""));
+}
+
 /// Pieces of scenarios, whole and broken, so that random text gets past the
 /// first line.
 fn piece() -> impl Strategy<Value = String> {

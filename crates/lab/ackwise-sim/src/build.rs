@@ -255,8 +255,11 @@ impl Ends {
         arm: &Arm,
     ) -> Result<Template<SenderConfig, ReceiverConfig>, SimError> {
         if let Some(quic) = &flow.quic {
-            let config = QuicConfig::of(flow, quic, flow.cc(spec), mtu, spec.seed)
-                .map_err(|why| SimError::about(scenario, &flow.name, &why))?;
+            let config =
+                QuicConfig::of(flow, quic, flow.cc(spec), mtu, spec.seed).map_err(|why| {
+                    let path = format!("flow.{}.quic", flow.name);
+                    SimError::at(scenario, &path, &flow.name, &why)
+                })?;
             let (mss, config) = (config.mss(), Arc::new(config));
             return Ok(Template {
                 source: Transport::Quic(Arc::clone(&config)),

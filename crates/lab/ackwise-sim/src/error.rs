@@ -39,7 +39,13 @@ pub enum SimError {
 }
 
 impl SimError {
-    /// An error about something that is named in the file; it points to where the name
+    /// An error about what the file says at a path; `what` goes on after the name.
+    pub(crate) fn at(scenario: &Scenario, path: &str, name: &str, what: &str) -> SimError {
+        let place = scenario.place_of(path);
+        scenario.error_at(&place, format!("'{name}' {what}")).into()
+    }
+
+    /// An error about an arm, which several values make several of; it points to where the name
     /// stands first as a quoted value or a key. `what` goes on after the name.
     pub(crate) fn about(scenario: &Scenario, name: &str, what: &str) -> SimError {
         let text = &scenario.source.text;
@@ -53,6 +59,6 @@ impl SimError {
     /// An error about the TCP of a flow.
     pub(crate) fn no_model(scenario: &Scenario, flow: &Flow, error: &tcp::ConfigError) -> SimError {
         let what = format!("cannot be modelled: {error}");
-        SimError::about(scenario, &flow.name, &what)
+        SimError::at(scenario, &format!("flow.{}", flow.name), &flow.name, &what)
     }
 }

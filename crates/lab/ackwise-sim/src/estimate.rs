@@ -33,20 +33,20 @@ pub(crate) struct Estimate {
 /// Refuses queues that only a kernel has.
 fn of_the_kernel(scenario: &Scenario) -> Result<(), SimError> {
     let is = |direction: &Direction| {
-        direction
-            .queue
-            .as_ref()
-            .is_some_and(|queue| queue.cake.is_some())
+        let queue = direction.queue.as_ref();
+        queue.is_some_and(|queue| queue.cake.is_some())
     };
-    let links = &scenario.links;
-    match links.iter().find(|it| is(&it.forward) || is(&it.reverse)) {
-        Some(link) => Err(SimError::about(
-            scenario,
-            &link.name,
-            "has a queue discipline that the simulator has no model of; use `--on virtual`",
-        )),
-        None => Ok(()),
+    for link in &scenario.links {
+        for (way, direction) in [("forward", &link.forward), ("reverse", &link.reverse)] {
+            if is(direction) {
+                let path = format!("link.{}.{way}.queue.discipline", link.name);
+                let what = "has a queue discipline that the simulator has no model of; use `--on \
+                            virtual`";
+                return Err(SimError::at(scenario, &path, &link.name, what));
+            }
+        }
     }
+    Ok(())
 }
 
 /// Refuses runs that exceed a limit.
@@ -125,8 +125,9 @@ pub(crate) fn estimate(scenario: &Scenario, spec: &RunSpec) -> Result<Estimate, 
         let rate = shares.fold(by_window, f64::min);
         let bits = (rate * duration).min(bytes(flow, duration) * 8.0);
         if !bits.is_finite() {
-            return Err(SimError::about(
+            return Err(SimError::at(
                 scenario,
+                &format!("flow.{}", flow.name),
                 &flow.name,
                 "meets no rate on its way, so that nothing holds it back; give a link a 'rate', \
                  or the flow 'bytes' or a 'receive_buffer'",

@@ -37,4 +37,4 @@ pub use ackwise_scenario::Progress;
 pub use error::SimError;
 pub use options::RunOptions;
 pub use own_policy::{OwnPolicies, OwnPolicy};
-pub use run::{Observer, run, run_these};
+pub use run::{Observer, check, run, run_these};

@@ -66,7 +66,7 @@ pub(crate) fn record(
             });
         }
         run.totals = Part::sum(&parts).traffic(wanted.then(|| recorder.all()));
-        run.totals.jain = jain(&run.flows);
+        run.totals.jain = FlowRecord::jain(&run.flows);
     }
     if !network.interface_policies.is_empty() {
         let places = network.interface_policies.iter().map(|interface_policy| {
@@ -76,14 +76,6 @@ pub(crate) fn record(
         run.datapath = Some(serde_json::Value::Object(places.collect()));
     }
     run
-}
-
-/// (Σx)² / (n·Σx²) of the goodputs (Jain, Chiu and Hawe 1984).
-fn jain(flows: &[FlowRecord]) -> Option<f64> {
-    let rates: Vec<f64> = flows.iter().map(|flow| flow.traffic.goodput_bps).collect();
-    let squares: f64 = rates.iter().map(|x| x * x).sum();
-    let sum: f64 = rates.iter().sum();
-    (squares > 0.0).then(|| sum * sum / (rates.len() as f64 * squares))
 }
 
 /// How much of what an application was to do was not done, and what that is; `None` if it

@@ -36,12 +36,37 @@ pub fn run(
     options: &RunOptions,
     observe: Observer<'_>,
 ) -> Result<Report, SimError> {
+    run_these(scenario, &chosen(scenario, options), options, observe)
+}
+
+/// Whether [`run`] would run a scenario: for one who does something else before.
+///
+/// # Errors
+/// As [`run`].
+pub fn check(scenario: &Scenario, options: &RunOptions) -> Result<(), SimError> {
+    checked(scenario, &chosen(scenario, options), options).map(drop)
+}
+
+fn chosen(scenario: &Scenario, options: &RunOptions) -> Vec<RunSpec> {
     let mut runs = scenario.runs();
     if !options.only.is_empty() {
         let only: HashSet<&String> = options.only.iter().collect();
         runs.retain(|run| only.contains(&run.id));
     }
-    run_these(scenario, &runs, options, observe)
+    runs
+}
+
+/// The threads for runs that can be simulated and do not exceed a limit.
+fn checked(
+    scenario: &Scenario,
+    runs: &[RunSpec],
+    options: &RunOptions,
+) -> Result<rayon::ThreadPool, SimError> {
+    build::check(scenario, runs)?;
+    own_policy::check(scenario, &options.policies)?;
+    let pool = pool(options.jobs, runs.len())?;
+    estimate::check(scenario, runs, options, pool.current_num_threads())?;
+    Ok(pool)
 }
 
 /// Runs some of [`Scenario::runs`]: who runs a few of very many at a time lists them once.
@@ -55,10 +80,7 @@ pub fn run_these(
     options: &RunOptions,
     observe: Observer<'_>,
 ) -> Result<Report, SimError> {
-    build::check(scenario, runs)?;
-    own_policy::check(scenario, &options.policies)?;
-    let pool = pool(options.jobs, runs.len())?;
-    estimate::check(scenario, runs, options, pool.current_num_threads())?;
+    let pool = checked(scenario, runs, options)?;
     let observe = Mutex::new(observe);
     let tell = |progress: Progress<'_>| {
         let mut observe = observe.lock().unwrap_or_else(PoisonError::into_inner);

@@ -381,6 +381,65 @@ link = "wan"
     }
 }
 
+/// A flow may be called what a node or a link is called, and stands further down.
+#[test]
+fn what_is_refused_is_pointed_at_where_it_stands() {
+    let line = |parts: &[&str], wanted: &str| {
+        let text = parts.concat();
+        1 + text.lines().position(|line| line.contains(wanted)).unwrap()
+    };
+    let flow = BULK.replace("\"bulk\"\nfrom", "\"wan\"\nfrom");
+    let dctcp = flow.replace("app =", "cc = \"dctcp\"\napp =");
+    let mptcp = flow.replace("app =", "socket = { mptcp = true }\napp =");
+    let network = NETWORK.replace("name = \"test\"", "name = \"test\"\nabout = \"no capture\"");
+    for (parts, wanted) in [
+        (vec![NETWORK, &dctcp], "dctcp"),
+        (vec![NETWORK, &mptcp], "mptcp"),
+        (
+            vec![&network, BULK, "[record]\ncapture = true\n"],
+            "capture = true",
+        ),
+    ] {
+        let error = refused(&parts, &RunOptions::default());
+        let place = format!("test.toml:{}:", line(&parts, wanted));
+        assert!(error.contains(&place), "{place} in {error}");
+    }
+}
+
+/// Two sweeps over `sack` would come out the same, under two names.
+#[test]
+fn sack_is_not_left_out_or_used_against_the_file() {
+    let with =
+        |cc: &str, more: &str| BULK.replace("app =", &format!("cc = \"{cc}\"\n{more}\napp ="));
+    for (cc, more, said) in [
+        ("newreno", "socket = { sack = true }", "does without SACK"),
+        ("tahoe", "socket = { sack = true }", "does without SACK"),
+        (
+            "cubic",
+            "socket = { sack = true }\nmodel = { recovery = \"reno\" }",
+            "this 'recovery' does without SACK",
+        ),
+        ("sack", "socket = { sack = false }", "needs SACK"),
+    ] {
+        let error = refused(&[NETWORK, &with(cc, more)], &RunOptions::default());
+        assert!(error.contains(said), "{error}");
+    }
+    for (cc, sack) in [
+        ("newreno", false),
+        ("sack", true),
+        ("cubic", false),
+        ("reno", true),
+    ] {
+        let flow = with(cc, &format!("socket = {{ sack = {sack} }}"));
+        let done = run(
+            &scenario(&[NETWORK, &flow]),
+            &RunOptions::default(),
+            &mut |_| {},
+        );
+        assert!(done.is_ok(), "{cc} {sack}");
+    }
+}
+
 #[test]
 fn what_exceeds_a_limit_is_refused_before_it_starts() {
     let started = AtomicU64::new(0);

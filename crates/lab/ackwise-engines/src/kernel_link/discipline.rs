@@ -16,14 +16,15 @@ const MEAN_PACKET: u32 = 500;
 /// Floyd 1997: thresholds in packets, and the probability at the upper one.
 const FLOYD: ([u32; 2], f64) = ([5, 15], 0.1);
 
-/// What a direction asks for that the kernel has not, or has otherwise.
-pub(crate) fn refused(direction: &Direction) -> Option<String> {
+/// What a direction asks for that the kernel has not, or has otherwise: the key, and why, with a
+/// way to mend it.
+pub(crate) fn refused(direction: &Direction) -> Option<(&'static str, String)> {
     let more = direction
         .own_queue_keys()
         .into_iter()
         .find(|key| !matches!(*key, "queue.discipline" | "queue.ack_filter"));
     if let Some(key) = more {
-        return Some(format!("`{key}` is nothing that the kernel has"));
+        return Some(not_there(key, "the kernel"));
     }
     // Without `..`: a discipline that `commands` does not know is refused here.
     let Queue {
@@ -38,26 +39,31 @@ pub(crate) fn refused(direction: &Direction) -> Option<String> {
     match ack_filter {
         Some(AckFilter::Cake { .. }) if cake.is_some() => {}
         Some(AckFilter::Cake { .. }) => {
-            return Some(
+            return Some((
+                "queue.ack_filter",
                 "the kernel has this `queue.ack_filter` in cake alone; add discipline = \"cake\""
                     .to_owned(),
-            );
+            ));
         }
-        Some(_) => {
-            return Some("`queue.ack_filter` is nothing that the kernel has".to_owned());
-        }
+        Some(_) => return Some(not_there("queue.ack_filter", "the kernel")),
         None => {}
     }
     if cake.is_some() && matches!(limit, QueueLimit::Packets(_)) {
-        return Some("cake's `queue.limit` is in bytes (of memory)".to_owned());
+        let why = "cake's `queue.limit` is in bytes (of memory); write e.g. \"4 MB\"";
+        return Some(("queue.limit", why.to_owned()));
     }
     if fq_codel.is_some_and(|it| it.ack_share.is_some()) {
-        return Some("`queue.ack_share` is nothing that the kernel's fq_codel has".to_owned());
+        return Some(not_there("queue.ack_share", "the kernel's fq_codel"));
     }
     red.as_ref().and_then(red_refused)
 }
 
-fn red_refused(red: &Red) -> Option<String> {
+fn not_there(key: &'static str, whose: &str) -> (&'static str, String) {
+    let why = format!("`{key}` is nothing that {whose} has; leave it out");
+    (key, why)
+}
+
+fn red_refused(red: &Red) -> Option<(&'static str, String)> {
     let key = [
         (red.preset != RedPreset::Floyd, "queue.preset"),
         (red.weight.is_some(), "queue.weight"),
@@ -70,7 +76,7 @@ fn red_refused(red: &Red) -> Option<String> {
     ]
     .into_iter()
     .find_map(|(there, key)| there.then_some(key))?;
-    Some(format!("`{key}` is nothing that the kernel's RED has"))
+    Some(not_there(key, "the kernel's RED"))
 }
 
 /// The arguments of `tc` that make a device send at a rate from such a queue.
@@ -349,7 +355,7 @@ mod tests {
             (filter, "in cake alone"),
             (first, "queue.acks_first"),
         ] {
-            assert!(refused(&with(queue)).unwrap().contains(why));
+            assert!(refused(&with(queue)).unwrap().1.contains(why));
         }
         assert_eq!(refused(&with(queue(QueueLimit::Packets(9)))), None);
         assert_eq!(refused(&Direction::default()), None);

@@ -225,6 +225,7 @@ pub(super) fn record(measured: Measured<'_>) -> Done {
             })
             .collect();
         run.totals = Part::of_all(&flows).traffic(&measured);
+        run.totals.jain = FlowRecord::jain(&run.flows);
     }
 
     let mut lateness = Histogram::default();

@@ -73,11 +73,12 @@ pub(super) fn check_with(scenario: &Scenario, clock: Clock) -> Result<(), LabErr
         ));
     }
     if let Some(link) = scenario.links.iter().find(|link| link.overhead != 14) {
-        return Err(LabError::Scenario(format!(
+        let why = format!(
             "link `{}` has overhead = {}, and a real interface has the 14 bytes of Ethernet; \
              leave it out, or use `--on sim`",
             link.name, link.overhead
-        )));
+        );
+        return refuse(scenario, &format!("link.{}.overhead", link.name), why);
     }
     check_means(scenario, clock)?;
     check_congestion_control(scenario)?;
@@ -91,6 +92,12 @@ pub(super) fn check_with(scenario: &Scenario, clock: Clock) -> Result<(), LabErr
     }
     check_stack(scenario)?;
     check_placements(scenario)
+}
+
+/// Says what is wrong with what stands at a path of the file.
+fn refuse<T>(scenario: &Scenario, path: &str, why: String) -> Result<T, LabError> {
+    let place = scenario.place_of(path);
+    Err(LabError::Invalid(scenario.error_at(&place, why)))
 }
 
 /// Whether the datapath has the policies of all arms.
@@ -109,10 +116,11 @@ pub(crate) fn check_means(scenario: &Scenario, clock: Clock) -> Result<(), LabEr
     // The emulator drops like a policer, and queues like a wire.
     let emulated = emulated(scenario);
     if let Some(flow) = scenario.flows.iter().find(|flow| flow.quic.is_some()) {
-        return Err(LabError::Scenario(format!(
+        let why = format!(
             "flow `{}` has transport = \"quic\", which the simulator alone runs; use `--on sim`",
             flow.name
-        )));
+        );
+        return refuse(scenario, &format!("flow.{}.transport", flow.name), why);
     }
     for flow in &scenario.flows {
         let simulated = [
@@ -123,10 +131,11 @@ pub(crate) fn check_means(scenario: &Scenario, clock: Clock) -> Result<(), LabEr
             ),
         ];
         if let Some((key, _)) = simulated.iter().find(|(_, is_set)| *is_set) {
-            return Err(LabError::Scenario(format!(
+            let why = format!(
                 "flow `{}` has '{key}', which the simulator alone runs; use `--on sim`",
                 flow.name
-            )));
+            );
+            return refuse(scenario, &format!("flow.{}.{key}", flow.name), why);
         }
     }
     for link in &scenario.links {
@@ -140,34 +149,36 @@ pub(crate) fn check_means(scenario: &Scenario, clock: Clock) -> Result<(), LabEr
             else {
                 continue;
             };
-            match (clock, kernel_link::refused(direction)) {
-                (Clock::Virtual, None) if emulated.is_some() => {
-                    return Err(LabError::Scenario(format!(
-                        "`{key}` in {at} needs the kernel's queues, and `{}` of this scenario \
-                         the emulator; leave one out, or use `--on sim`",
-                        emulated.unwrap_or_default()
-                    )));
-                }
-                (Clock::Virtual, None) if kernel_link::can(link) => {}
+            let refused = kernel_link::refused(direction);
+            let (key, why) = match (clock, refused) {
                 (Clock::Virtual, None) => {
-                    return Err(LabError::Scenario(format!(
-                        "`{key}` in {at} needs the kernel's queues, and `reorder` of this link \
+                    let (other, whose) = match emulated {
+                        Some(other) => (other, "scenario"),
+                        None if kernel_link::can(link) => continue,
+                        None => ("reorder", "link"),
+                    };
+                    let why = format!(
+                        "`{key}` in {at} needs the kernel's queues, and `{other}` of this {whose} \
                          the emulator; leave one out, or use `--on sim`"
-                    )));
+                    );
+                    (key, why)
                 }
-                (Clock::Virtual, Some(why)) => {
-                    return Err(LabError::Scenario(format!(
-                        "in {at}: {why}; or use `--on sim`"
-                    )));
+                (Clock::Virtual, Some((key, why))) => {
+                    let cake = direction.queue.as_ref().is_some_and(|it| it.cake.is_some());
+                    // The simulator has no cake.
+                    let or = if cake { "" } else { ", or use `--on sim`" };
+                    (key, format!("in {at}: {why}{or}"))
                 }
                 (Clock::Real, refused) => {
                     let others = if refused.is_none() { "virtual" } else { "sim" };
-                    return Err(LabError::Scenario(format!(
+                    let why = format!(
                         "`{key}` in {at} is more than the drop-tail queues of this engine can \
                          do; use `--on {others}`"
-                    )));
+                    );
+                    (key, why)
                 }
-            }
+            };
+            return refuse(scenario, &format!("link.{}.{name}.{key}", link.name), why);
         }
     }
     Ok(())
@@ -333,6 +344,8 @@ mod tests {
             let refused = check_means(&scenario, clock).unwrap_err().to_string();
             assert!(refused.contains("`queue.acks_first`"), "{refused}");
             assert!(refused.contains("reverse of link `ab`"), "{refused}");
+            // The queue is not in the text: the link's name is the place.
+            assert!(refused.starts_with("unit-test.toml:10:"), "{refused}");
             assert!(refused.contains("use `--on sim`"), "{refused}");
         }
     }
@@ -380,6 +393,7 @@ mod tests {
                 refused.contains("flow `f` has transport = \"quic\""),
                 "{refused}"
             );
+            assert!(refused.starts_with("unit-test.toml:13:"), "{refused}");
             assert!(refused.contains("use `--on sim`"), "{refused}");
         }
     }

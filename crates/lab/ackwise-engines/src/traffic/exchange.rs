@@ -130,7 +130,8 @@ fn ask(job: &Job, index: u32, size: Exchange, live: &Live, limits: &Limits) -> O
             live.received(usize::try_from(size.response).unwrap_or(usize::MAX));
             outcome.last_ns = Some(answered);
             outcome.transfers.push(Transfer {
-                bytes: size.request + size.response,
+                // As the simulator has it: what was asked for.
+                bytes: size.response,
                 time_ns: answered - asked,
             });
         }

@@ -60,6 +60,28 @@ enum News {
     Finished(usize, Box<Result<Told, LabError>>),
 }
 
+/// Whether [`run`] would run a scenario: for one who does something else before.
+///
+/// # Errors
+/// As [`run`].
+pub fn check(scenario: &Scenario, options: &VirtualOptions) -> Result<(), LabError> {
+    checked(scenario, options).map(drop)
+}
+
+/// The kernel, and runs that it can do.
+fn checked(
+    scenario: &Scenario,
+    options: &VirtualOptions,
+) -> Result<(Kernel, Vec<RunSpec>), LabError> {
+    live::check_placements(scenario)?;
+    let kernel = Kernel::find(options.kernel.as_ref())?;
+    let specs = live::chosen(scenario, &options.run.only);
+    for spec in &specs {
+        live::check_means(&scenario.at(spec)?, Clock::Virtual)?;
+    }
+    Ok((kernel, specs))
+}
+
 /// Runs all runs of a scenario, several at a time, each in a machine of its
 /// own; the report has them in the order of [`Scenario::runs`].
 ///
@@ -70,17 +92,12 @@ pub fn run(
     options: &VirtualOptions,
     observe: Observer<'_>,
 ) -> Result<Report, LabError> {
-    live::check_placements(scenario)?;
-    let kernel = Kernel::find(options.kernel.as_ref())?;
+    let (kernel, specs) = checked(scenario, options)?;
     ackwise_uml::remove_leftovers();
     let init = match &options.init {
         Some(path) => path.clone(),
         None => std::env::current_exe().map_err(LabError::os("cannot find this program"))?,
     };
-    let specs = live::chosen(scenario, &options.run.only);
-    for spec in &specs {
-        live::check_means(&scenario.at(spec)?, Clock::Virtual)?;
-    }
     let cores = thread::available_parallelism().map_or(1, |count| count.get());
     let workers = options.jobs.unwrap_or(cores).clamp(1, specs.len().max(1));
 

@@ -63,6 +63,28 @@ pub fn run_live(
     Ok(live::run(scenario, &options, tell)?)
 }
 
+/// Whether a scenario can be run live.
+pub fn check_live(scenario: &Scenario) -> anyhow::Result<()> {
+    Ok(live::check(scenario)?)
+}
+
+/// Whether runs of a scenario can be run in virtual time.
+pub fn check_virtual(
+    scenario: &Scenario,
+    only: Vec<String>,
+    kernel: Option<&Kernel>,
+) -> anyhow::Result<()> {
+    let options = VirtualOptions {
+        run: RunOptions {
+            only,
+            ..RunOptions::default()
+        },
+        kernel: kernel.cloned(),
+        ..VirtualOptions::default()
+    };
+    Ok(virt::check(scenario, &options)?)
+}
+
 /// Runs a scenario in virtual time.
 pub fn run_virtual(
     scenario: &Scenario,

@@ -21,8 +21,9 @@ const AS_IT_IS: [(&str, &str); 2] = [
 pub fn check(scenario: &Scenario, runs: &[RunSpec]) -> Result<(), SimError> {
     for flow in &scenario.flows {
         if flow.socket.mptcp {
-            return Err(SimError::about(
+            return Err(SimError::at(
                 scenario,
+                &format!("flow.{}.socket.mptcp", flow.name),
                 &flow.name,
                 "asks for Multipath TCP, which the simulator has no model of; remove 'mptcp'",
             ));
@@ -40,8 +41,9 @@ pub fn check(scenario: &Scenario, runs: &[RunSpec]) -> Result<(), SimError> {
             } else {
                 "runs"
             };
-            return Err(SimError::about(
+            return Err(SimError::at(
                 scenario,
+                &format!("flow.{}.cc", flow.name),
                 &flow.name,
                 &format!(
                     "{runs} with '{cc}', which the simulator has no model of (it has {have}); \
@@ -55,8 +57,9 @@ pub fn check(scenario: &Scenario, runs: &[RunSpec]) -> Result<(), SimError> {
             !AS_IT_IS.contains(&(name.as_str(), value.as_str()))
         };
         if let Some((name, _)) = node.sysctl.iter().find(foreign) {
-            return Err(SimError::about(
+            return Err(SimError::at(
                 scenario,
+                &format!("node.{}.sysctl.{name}", node.name),
                 &node.name,
                 &format!(
                     "sets '{name}', and the simulator has no kernel; \
@@ -66,8 +69,9 @@ pub fn check(scenario: &Scenario, runs: &[RunSpec]) -> Result<(), SimError> {
         }
     }
     if scenario.record.capture {
-        return Err(SimError::about(
+        return Err(SimError::at(
             scenario,
+            "record.capture",
             "capture",
             "is not made by the simulator; remove it from [record]",
         ));
@@ -94,7 +98,8 @@ pub(super) fn boxes(scenario: &Scenario) -> Result<(), SimError> {
             if flow.is_some_and(|flow| matches!(flow.app, App::ShortFlows { .. })) {
                 let what = "is a flow of many connections, which a box of the simulator cannot \
                             pick out; let the box work on all flows, or use app = \"bulk\"";
-                return Err(SimError::about(scenario, name, what));
+                let path = format!("flow.{name}");
+                return Err(SimError::at(scenario, &path, name, what));
             }
         }
     }

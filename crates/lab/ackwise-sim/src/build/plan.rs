@@ -65,8 +65,9 @@ impl<'a> Plan<'a> {
         let (from, to) = (self.index[flow.from.as_str()], self.index[flow.to.as_str()]);
         match (self.path(from, to), self.path(to, from)) {
             (Some(data), Some(acks)) => Ok([data, acks]),
-            _ => Err(SimError::about(
+            _ => Err(SimError::at(
                 self.scenario,
+                &format!("flow.{}", flow.name),
                 &flow.name,
                 &format!(
                     "finds no way from '{}' to '{}'; add a [[link]]",

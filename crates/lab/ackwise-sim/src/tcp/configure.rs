@@ -52,6 +52,9 @@ pub enum ConfigError {
         /// As asked for.
         recovery: &'static str,
     },
+    /// What is asked for works without SACK only.
+    #[error("{0} does without SACK, which 'socket' turns on; drop one of the two")]
+    WithoutSack(String),
     /// The congestion control works with SACK only.
     #[error(
         "cc = \"{0}\" needs SACK, which 'socket' turns off or 'recovery' does without; drop one of the two"
@@ -323,11 +326,22 @@ fn recovery(
             Some(recovery) if off => return Err(ConfigError::NeedsSack { recovery }),
             _ => asked,
         },
+        // The one whose loss recovery is all that it is.
+        None if off && variant.name == "sack" => {
+            return Err(ConfigError::ControlNeedsSack(variant.name));
+        }
         None if off && name(natural).is_some() => Recovery::NewReno,
         None => natural,
     };
     if variant.needs_sack && name(recovery).is_none() {
         return Err(ConfigError::ControlNeedsSack(variant.name));
+    }
+    if socket.sack == Some(true) && name(recovery).is_none() {
+        let asked = match model.recovery {
+            Some(_) => "this 'recovery'".to_owned(),
+            None => format!("cc = \"{}\"", variant.name),
+        };
+        return Err(ConfigError::WithoutSack(asked));
     }
     Ok(recovery)
 }

@@ -1,0 +1,67 @@
+//! Where a scenario file says something, for an engine that cannot do it.
+
+use ackwise_config::Span;
+use ackwise_config::tree::{Kind, Table};
+
+use crate::model::Scenario;
+
+impl Scenario {
+    /// Where the file says what stands at a path like `link.wan.forward.queue.gentle` or
+    /// `node.sender.sysctl.net.ipv4.tcp_sack`. Of what the file does not say there itself, as a
+    /// value of `[sweep]`, it is the innermost table or name around it.
+    #[must_use]
+    pub fn place_of(&self, path: &str) -> Span {
+        let found = self
+            .source
+            .check(|tree, _| Some(place(tree, &path.split('.').collect::<Vec<_>>())));
+        found.unwrap_or(0..0)
+    }
+}
+
+fn place(tree: &Table, path: &[&str]) -> Span {
+    let [list @ ("node" | "link" | "flow"), name, keys @ ..] = path else {
+        return deepest(tree, path).map_or(0..0, |(_, span)| span);
+    };
+    let items = match tree.get(list).map(|value| &value.kind) {
+        Some(Kind::Array(items)) => &items[..],
+        _ => &[],
+    };
+    let tables = items.iter().filter_map(|item| match &item.kind {
+        Kind::Table(table) => Some(table),
+        _ => None,
+    });
+    for table in tables {
+        let Some(named) = table.get("name") else {
+            continue;
+        };
+        if named.plain().as_deref() != Some(*name) {
+            continue;
+        }
+        // `both` says what neither direction says itself.
+        let own = deepest(table, keys);
+        let both = match keys {
+            ["forward" | "reverse", rest @ ..] => deepest(table, &[&["both"], rest].concat()),
+            _ => None,
+        };
+        let found = [own, both].into_iter().flatten();
+        return found
+            .max_by_key(|(keys, _)| *keys)
+            .map_or(named.span.clone(), |(_, span)| span);
+    }
+    0..0
+}
+
+/// How many keys of a path there are in a table, and where the last of them stands.
+fn deepest(table: &Table, keys: &[&str]) -> Option<(usize, Span)> {
+    // A key that is written with its dots, as those of `sysctl` are.
+    if let Some(entry) = table.entry(&keys.join(".")) {
+        return Some((keys.len(), entry.key_span.clone()));
+    }
+    let (key, rest) = keys.split_first()?;
+    let entry = table.entry(key)?;
+    let inner = match &entry.value.kind {
+        Kind::Table(table) => deepest(table, rest),
+        _ => None,
+    };
+    Some(inner.map_or((1, entry.key_span.clone()), |(n, span)| (n + 1, span)))
+}
