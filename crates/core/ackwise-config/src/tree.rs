@@ -92,6 +92,14 @@ impl Table {
 
     /// Parses a document. Returns `None` and reports the mistakes if it is not TOML.
     pub fn parse(text: &str, errors: &mut Collector) -> Option<Table> {
+        // As a program has written it: each of its lines would be a mistake.
+        let start = text.len() - text.trim_start().len();
+        if text[start..].starts_with('{') {
+            let message = "JSON, and not TOML; what `ackwise-lab run` has written is shown by \
+                           `ackwise-lab report`";
+            errors.error(&(start..start + 1), message);
+            return None;
+        }
         let (document, mistakes) = DeTable::parse_recoverable(text);
         for mistake in &mistakes {
             let span = mistake.span().unwrap_or(0..0);
