@@ -95,8 +95,8 @@ impl Table {
         // As a program has written it: each of its lines would be a mistake.
         let start = text.len() - text.trim_start().len();
         if text[start..].starts_with('{') {
-            let message = "JSON, and not TOML; what `ackwise-lab run` has written is shown by \
-                           `ackwise-lab report`";
+            let message = "JSON, and not TOML: name the file that was written by hand, not a \
+                           result of it";
             errors.error(&(start..start + 1), message);
             return None;
         }

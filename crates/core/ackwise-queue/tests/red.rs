@@ -42,9 +42,8 @@ fn the_average_follows_the_queue_that_an_arrival_finds() {
     assert_eq!(averages, [0.0, 0.5, 1.25, 2.125]);
 }
 
-#[test]
-fn it_ages_while_the_link_idles() {
-    // 4000 packets of 500 B a second: one in 250 µs.
+/// Four ACKs in the queue of a link of 4000 packets of 500 B a second: one in 250 µs.
+fn four_on_a_fast_link() -> Bench {
     let red = RedConfig {
         rate_bps: 16_000_000,
         ..halves()
@@ -54,6 +53,12 @@ fn it_ages_while_the_link_idles() {
         assert!(bench.put(ack(n, 0).flow(n)));
     }
     assert_eq!(average(&bench), 2.125);
+    bench
+}
+
+#[test]
+fn it_ages_while_the_link_idles() {
+    let mut bench = four_on_a_fast_link();
     bench.drain();
     // The last of 40 B left at 8 ms and keeps the wire for 20 µs. At 10 ms 1.98 ms
     // have passed since: 7 packets were missed, and the arrival finds none.
@@ -65,15 +70,7 @@ fn it_ages_while_the_link_idles() {
 /// The rate may be measured: an idle link missed as many packets as it has now.
 #[test]
 fn it_ages_by_the_rate_that_the_link_has() {
-    let red = RedConfig {
-        rate_bps: 16_000_000,
-        ..halves()
-    };
-    let mut bench = Bench::new(&queue(red, QueueLimit::Packets(100)));
-    for n in 1..=4 {
-        assert!(bench.put(ack(n, 0).flow(n)));
-    }
-    assert_eq!(average(&bench), 2.125);
+    let mut bench = four_on_a_fast_link();
     bench.queue.rate_changed(160_000);
     bench.drain();
     // One packet in 25 ms, and the last of 40 B keeps the wire for 2 ms: none was missed.
