@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::Nanos;
+use crate::recent_max::RecentMax;
 use crate::service_curve::{Point, Sample, ServiceCurve, bits_per_s};
 
 const MS: Nanos = 1_000_000;
@@ -39,8 +40,12 @@ const GROWTH_OF_GROWTH: u64 = 400;
 const MAX_GROWTH: u64 = 350;
 /// The growth below half of what the link had of late, in thousandths: an outage is over.
 const RETURN: u64 = 500;
-/// The time for which it is remembered, at least; at most it is twice that.
-const OF_LATE: Nanos = 10 * SECOND;
+/// A wait of up to the target and this is short, µs.
+const SHORT_US: u64 = 75_000;
+/// The time for which a short wait cuts the rate to [`MIN_OF_TRUSTED`] at most.
+const SHORT_FOR: Nanos = 1_500 * MS;
+/// While a wait is short, the rate is at least this part of the capacity of late, in hundredths.
+const MIN_OF_TRUSTED: u64 = 75;
 /// Segments of a flow that come farther apart than this may be answered by the far end's timer, µs.
 const TIMER_US: u64 = 25_000;
 /// The time over which the length of packets is taken.
@@ -173,10 +178,10 @@ pub struct Estimator {
     /// The rate when something began to wait.
     free_bps: u64,
     state: State,
-    /// The greatest capacity of the running span, and of the one before it, bit/s.
-    greatest: [u64; 2],
-    /// When the running span began.
-    greatest_since: Nanos,
+    /// The greatest capacity of late, bit/s.
+    greatest: RecentMax,
+    /// The greatest capacity since the last wait that was not short, bit/s.
+    trusted: RecentMax,
     /// The rates of late, and since when, bit/s.
     rates: VecDeque<(Nanos, u64)>,
 }
@@ -213,8 +218,8 @@ impl Estimator {
             not_held_back: 0,
             free_bps: start_bps,
             state: State::Blind,
-            greatest: [0; 2],
-            greatest_since: 0,
+            greatest: RecentMax::default(),
+            trusted: RecentMax::default(),
             rates: VecDeque::new(),
         }
     }
@@ -314,21 +319,6 @@ impl Estimator {
         let then = self.rates.iter().rev().find(|(since, _)| *since <= at);
         then.or(self.rates.front())
             .map_or(self.rate_bps, |(_, bps)| *bps)
-    }
-
-    /// What the link had of late, bit/s; 0 if that is not known.
-    fn recent_bps(&mut self, now: Nanos) -> u64 {
-        let age = now - self.greatest_since;
-        if age > OF_LATE {
-            let last = if age > 2 * OF_LATE {
-                0
-            } else {
-                self.greatest[0]
-            };
-            self.greatest = [0, last];
-            self.greatest_since = now;
-        }
-        self.greatest[0].max(self.greatest[1])
     }
 
     /// Begins anew to look whether nobody is held back.
@@ -450,7 +440,7 @@ impl Estimator {
         // What has left shows that the link has as much.
         let round = self.rtt_ns + step.max(1);
         let span = u128::from(step.min(round));
-        let growth = if self.rate_bps < self.recent_bps(look.at_ns) / 2 {
+        let growth = if self.rate_bps < self.greatest.get(look.at_ns) / 2 {
             RETURN.max(self.growth)
         } else {
             self.growth
@@ -489,8 +479,7 @@ impl Estimator {
             return;
         }
         self.capacity_bps = Some(capacity);
-        self.recent_bps(look.at_ns);
-        self.greatest[0] = self.greatest[0].max(capacity);
+        self.greatest.add(capacity, look.at_ns);
         self.approach(look, capacity, waits_us);
     }
 
@@ -502,7 +491,25 @@ impl Estimator {
         let rate = i128::from(capacity) * parts / drain;
         let of = |hundredths: u64| i128::from(capacity) * i128::from(hundredths) / 100;
         let rate = rate.clamp(of(MIN_OF_CAPACITY), of(MAX_OF_CAPACITY));
-        self.set_rate(u64::try_from(rate).unwrap_or(1));
+        let rate = u64::try_from(rate).unwrap_or(1);
+        let least = self.least_bps(look, capacity, waits_us);
+        self.set_rate(rate.max(least));
+    }
+
+    /// Returns the least rate that the wait is a reason for. The delay of a path beyond the link goes up and down, and
+    /// looks like a short queue each time it does; the capacity then seems to be what is sent, so that each cut
+    /// would justify the next one. If the link has in fact become slower than this, the wait soon is not short.
+    fn least_bps(&mut self, look: &Look, capacity: u64, waits_us: u64) -> u64 {
+        let waited_us = self.curve.last().map_or(0, |last| last.waited_us);
+        if waits_us.max(u64::from(waited_us)) > self.target_us() + SHORT_US {
+            self.trusted.restart(capacity, look.at_ns);
+            return 0;
+        }
+        self.trusted.add(capacity, look.at_ns);
+        if look.at_ns - self.empty_at > SHORT_FOR {
+            return 0;
+        }
+        self.trusted.get(look.at_ns) / 100 * MIN_OF_TRUSTED
     }
 
     /// The wait that is aimed at now: none if the queue was not empty for long.

@@ -157,6 +157,29 @@ fn what_waits_elsewhere_does_not_throttle_it() {
     assert!(seen.utilisation > 0.85, "{}", seen.utilisation);
 }
 
+/// A path beyond the link whose delay goes up and down looks like a queue each time that it goes up.
+#[test]
+fn a_delay_that_goes_up_and_down_elsewhere_does_not_throttle_it() {
+    for link in [5e6, 15e6] {
+        for wander in [(30, 500), (30, 2_000), (50, 500), (50, 2_000)] {
+            for seed in 1..4 {
+                let path = Path {
+                    wander,
+                    buffer: link / 8.0,
+                    seed,
+                    ..Path::default()
+                };
+                let seen = outcome(&constant(link), &path);
+                assert!(
+                    seen.utilisation > 0.6,
+                    "{link} {wander:?}: {}",
+                    seen.utilisation
+                );
+            }
+        }
+    }
+}
+
 /// A round trip that became longer is no queue of the link where nobody is held back: a call of 1 Mbit/s
 /// on a link of 20 leaves the rate to others.
 #[test]

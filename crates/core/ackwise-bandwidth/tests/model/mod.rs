@@ -179,6 +179,8 @@ pub struct Path {
     pub noise_ms: u64,
     /// What waits elsewhere, ms, from a millisecond on.
     pub elsewhere: (u64, u64),
+    /// The path beyond the link becomes longer by up to so many ms and shorter again, within so many ms.
+    pub wander: (u64, u64),
     /// Nothing is timed from this millisecond on.
     pub blind_from: u64,
     /// Nothing is timed for up to this in each second, as while a loss is repaired, ms.
@@ -199,6 +201,7 @@ impl Default for Path {
             buffer: 500_000.0,
             noise_ms: 3,
             elsewhere: (u64::MAX, 0),
+            wander: (0, 1),
             blind_from: u64::MAX,
             gaps_ms: 0,
             offers: f64::INFINITY,
@@ -206,6 +209,15 @@ impl Default for Path {
             acks: None,
             seed: 1,
         }
+    }
+}
+
+impl Path {
+    /// Returns by how much the path beyond the link is longer in this millisecond: a triangle.
+    fn wander_ms(&self, ms: u64) -> u64 {
+        let (most, period) = self.wander;
+        let at = ms % period;
+        2 * most * at.min(period - at) / period
     }
 }
 
@@ -247,7 +259,7 @@ impl Fluid {
     /// Times packets and pings that leave in this millisecond, and those that got through.
     fn time(&mut self, ms: u64, link: f64, path: &Path, idle: bool, draws: &mut Rng) {
         let began = ms >= path.elsewhere.0;
-        let elsewhere = if began { path.elsewhere.1 } else { 0 };
+        let elsewhere = if began { path.elsewhere.1 } else { 0 } + path.wander_ms(ms);
         if path.gaps_ms > 0 && ms.is_multiple_of(1000) {
             self.silent_until = ms + draws.below(path.gaps_ms);
         }
