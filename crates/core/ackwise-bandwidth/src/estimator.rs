@@ -41,11 +41,11 @@ const MAX_GROWTH: u64 = 350;
 /// The growth below half of what the link had of late, in thousandths: an outage is over.
 const RETURN: u64 = 500;
 /// A wait of up to the target and this is short, µs.
-const SHORT_US: u64 = 75_000;
+const SHORT_US: u64 = 50_000;
 /// The time for which a short wait cuts the rate to [`MIN_OF_TRUSTED`] at most.
 const SHORT_FOR: Nanos = 1_500 * MS;
 /// While a wait is short, the rate is at least this part of the capacity of late, in hundredths.
-const MIN_OF_TRUSTED: u64 = 75;
+const MIN_OF_TRUSTED: u64 = 66;
 /// Segments of a flow that come farther apart than this may be answered by the far end's timer, µs.
 const TIMER_US: u64 = 25_000;
 /// The time over which the length of packets is taken.

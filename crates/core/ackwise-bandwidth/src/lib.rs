@@ -41,8 +41,8 @@
 //! - **What waits elsewhere** does not go away when less is sent. If it stays through
 //!   [`FUTILE`] cuts one upon the other, the rate is what it was before, and that wait is the new zero.
 //! - **A short wait cuts little.** The delay of the path beyond the link goes up and down, which looks like a short
-//!   queue that follows each cut. Until a wait exceeds the target by 75 ms, or lasts for 1.5 s, the rate stays above three
-//!   quarters of what the link had of late.
+//!   queue that follows each cut. Until a wait exceeds the target by 50 ms, or lasts for 1.5 s, the rate stays above two
+//!   thirds of what the link had of late.
 //! - **Now and then** the queue is emptied, so that the least round trip of each connection is seen:
 //!   [`EMPTY_EVERY_NS`].
 //!
