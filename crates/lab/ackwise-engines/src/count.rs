@@ -72,7 +72,7 @@ struct Connection {
     segment: u32,
     /// Highest sequence number that data have reached.
     data_end: Option<u32>,
-    /// Highest acknowledgment number. The window of the last ACK follows.
+    /// Highest acknowledgment number; `window` is that of the last ACK.
     acked: Option<u32>,
     window: u16,
 }

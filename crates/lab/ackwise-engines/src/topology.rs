@@ -19,7 +19,8 @@ use crate::netns::{Entrance, Namespace, Naming, set_sysctls};
 use crate::plan::{Interface, Plan};
 use crate::tap;
 
-/// Queue between the stack and the emulator. It fills only if the emulator stalls.
+/// Queue between the stack and the emulator. It fills only if the emulator stalls, and then loses
+/// nothing that the link's own queue would keep.
 const TAP_QUEUE: u32 = 20_000;
 /// Name of a bridge node's bridge.
 const BRIDGE: &str = "bridge";

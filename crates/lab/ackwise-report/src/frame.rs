@@ -7,10 +7,10 @@ const UPLOT_SCRIPT: &str = include_str!("../assets/vendor/uplot/uPlot.iife.min.j
 const UPLOT_STYLE: &str = include_str!("../assets/vendor/uplot/uPlot.min.css");
 const UPLOT_LICENSE: &str = include_str!("../assets/vendor/uplot/LICENSE");
 
-/// The parts that differ between pages. Texts are HTML, except for the title.
+/// The parts that differ between pages, as HTML.
 #[derive(Debug, Default)]
 pub struct Page<'a> {
-    /// The title as plain text; it is escaped here.
+    /// The title: escaped text without markup.
     pub title: &'a str,
     /// The line above the title; if empty, the name alone.
     pub brand: &'a str,

@@ -41,7 +41,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine with 256 MiB and ten minutes of patience.
+    /// A machine with 256 MiB that is killed after ten minutes of CPU time.
     #[must_use]
     pub fn new(kernel: impl Into<PathBuf>, init: impl Into<PathBuf>, shift: u8) -> Self {
         Self {

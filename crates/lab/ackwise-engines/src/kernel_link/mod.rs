@@ -333,7 +333,7 @@ pub struct DirectionStats {
     pub arrivals: u64,
     /// Packets that its policer dropped, if it has one.
     pub policed: Option<u64>,
-    /// Packets that the queue dropped, including `early`.
+    /// Packets that the queue dropped, including `early` but not `filtered`.
     pub drops: u64,
     /// Packets that RED dropped early, among `drops`.
     pub early: u64,

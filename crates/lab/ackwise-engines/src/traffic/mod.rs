@@ -197,7 +197,7 @@ impl Live {
     }
 }
 
-/// Watches a socket until it is dropped.
+/// Keeps a socket watched until this is dropped.
 #[derive(Debug)]
 struct Watch<'a> {
     live: &'a Live,
