@@ -1,4 +1,4 @@
-//! A conformance suite for devices that modify ACKs.
+//! A conformance suite for devices that drop, delay or change ACKs.
 //!
 //! Two scripted endpoints send ACKs that carry news, by the RFCs, through a device under test: a
 //! queue discipline, a rule set, a middlebox, a datapath. The output is judged for lost news, late

@@ -45,7 +45,7 @@ fn the_datapath_conforms_and_thins() {
     assert!(thinned > 20.0, "{thinned}");
 }
 
-/// cake loses AccECN marks where ACE wraps, but harms no other flows with AccECN.
+/// cake loses AccECN marks where ACE wraps, and thins hardly any ACKs of other flows with AccECN.
 #[test]
 fn the_filter_of_cake_loses_wraps_of_ace() {
     let report = report("cake-ack-filter");

@@ -37,7 +37,7 @@ const BATCH: usize = 32;
 const NAP_NS: u64 = 20_000_000;
 /// Real-time priority of the thread, so that ordinary work does not delay the wire.
 const PRIORITY: libc::c_int = 20;
-/// Window in which the thread must sleep for at least [`MIN_SLEEP_NS`]. The kernel stops real-time
+/// Window in which the thread must sleep for at least `MIN_SLEEP_NS`. The kernel stops real-time
 /// threads that use more than 95 % of a second (by default, see `sched_rt_runtime_us`) for the rest
 /// of that second.
 pub const WINDOW_NS: u64 = 100_000_000;

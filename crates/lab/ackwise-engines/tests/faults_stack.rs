@@ -110,7 +110,7 @@ fn accecn_if_the_kernel_negotiates_it() {
 }
 
 /// A peer asks for AccECN, and this kernel refuses (it answers with classic ECN). There is then no
-/// 3-bit counter to consider, and ACKs cover as much as without ECN (RFC 9768 §3.1). `contract.vec`
+/// 3-bit counter to consider, and ACKs cover as much as without it (RFC 9768 §3.1). `contract.vec`
 /// tests granted AccECN, and its guard.
 #[test]
 fn m11_a_peer_that_asks_for_accecn_and_is_refused() {
@@ -194,7 +194,7 @@ fn mptcp() {
         let mut case = Case::new("MPTCP").socket("mptcp = true");
         case.need = [Need::Nothing; 2];
         for (_, stats) in matrix(&case) {
-            // The contract does not know its options, so every ACK that has one leaves.
+            // The contract does not know MPTCP's options, so every ACK that has one leaves.
             exactly(|| assert!(stats.reasons["option"] > 100, "{stats:#?}"));
             assert_eq!(
                 stats.reasons["option"],

@@ -282,7 +282,7 @@ fn what_one_population_draws_anew_stays_in_another() {
         )
     };
     // Each repeat of a point of the second population has the same x, so its cc may depend on it. y
-    // may too, and x is the only name that differs somewhere.
+    // may too, and of the two only x is listed as one that differs somewhere.
     let second = format!("{}\ny = {{ case = \"x\", 1 = 1, else = 0 }}", by("x"));
     let scenario = parse(&file(&second));
     let draw = scenario.sweep.draw.as_ref().unwrap();

@@ -1,4 +1,4 @@
-//! `ackwise-lab conform`: tests devices that modify ACKs.
+//! `ackwise-lab conform`: tests devices that drop, delay or change ACKs.
 
 use std::fs;
 
