@@ -1,4 +1,4 @@
-//! The packets of failed cases as captures.
+//! Writes the packets of failed cases as captures.
 
 use std::fs;
 use std::io;
@@ -9,13 +9,13 @@ use crate::judge::DeviceReport;
 use crate::packet;
 use crate::schedule::Schedule;
 
-/// pcap with nanoseconds, in the byte order of the writer.
+/// Magic number of a pcap file with nanoseconds, in the byte order of the writer.
 const MAGIC: u32 = 0xa1b2_3c4d;
-/// Packets begin with their IP header.
+/// Link type of packets that begin with their IP header.
 const LINK_TYPE_RAW: u32 = 101;
 const SNAP: u32 = 65_535;
 
-/// Where the captures of a device are: in a directory by its name.
+/// The directory of a device's captures, named after the device.
 #[must_use]
 pub fn directory(captures: &Path, device: &str) -> PathBuf {
     let plain = |c: char| {
@@ -28,8 +28,8 @@ pub fn directory(captures: &Path, device: &str) -> PathBuf {
     captures.join(device.chars().map(plain).collect::<String>())
 }
 
-/// For each failed case `CASE.sent.pcap` and `CASE.arrived.pcap`, of the first run that
-/// failed, both directions.
+/// Writes, for each failed case, `CASE.sent.pcap` and `CASE.arrived.pcap` with both directions of
+/// the first run that failed.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -91,7 +91,7 @@ fn pcap(packets: impl Iterator<Item = (u64, Vec<u8>)>) -> Vec<u8> {
     bytes
 }
 
-/// Copies what is in a directory, which may not be there.
+/// Copies the files of a directory, which need not exist.
 ///
 /// # Errors
 /// A file cannot be copied.

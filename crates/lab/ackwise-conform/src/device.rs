@@ -1,4 +1,4 @@
-//! What is under test, seen from outside.
+//! The device under test, seen from outside.
 
 use std::path::PathBuf;
 
@@ -10,35 +10,34 @@ use crate::schedule::{Schedule, Shaper};
 /// A packet that came out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {
-    /// When, on the clock of the schedule.
+    /// Arrival time on the clock of the schedule.
     pub at_ns: u64,
-    /// Which end it came from.
+    /// The end that sent it.
     pub from: Side,
-    /// From its IP header on.
+    /// The packet from its IP header on.
     pub packet: Vec<u8>,
 }
 
-/// Something that passes packets on between the receiver and the sender.
+/// A device that passes packets between the receiver and the sender.
 pub trait Device {
-    /// What it is called in reports.
+    /// Its name in reports.
     fn name(&self) -> String;
 
-    /// The rate at which ACKs leave, if it is known: what waits longer than in a plain queue
-    /// of that rate is late.
+    /// The rate at which ACKs leave, if it is known: a packet that waits longer than in a plain
+    /// queue of that rate is late.
     fn shaper(&self) -> Shaper;
 
-    /// Sends what the schedule says when it says it, and returns what arrived, in the order of
-    /// time.
+    /// Sends the packets of the schedule at their times, and returns the arrivals in order of time.
     ///
     /// # Errors
-    /// The device cannot be set up, or it broke.
+    /// The device cannot be set up, or it failed.
     fn run(&mut self, schedule: &Schedule) -> Result<Vec<Arrival>, Error>;
 }
 
-/// Why a device was not judged.
+/// The reason why a device was not judged.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The machine, or a command, refused something.
+    /// The machine rejected something, or a command failed.
     #[error(transparent)]
     Lab(#[from] LabError),
     /// A datapath could not be attached.
@@ -47,18 +46,18 @@ pub enum Error {
     /// There is no such policy, or it has no such parameter.
     #[error("{0}")]
     BadPolicy(String),
-    /// No case has such a name.
+    /// No case has this name.
     #[error("there is no case `{0}`; `ackwise-lab conform --list` names them")]
     NoSuchCase(String),
-    /// No built-in device has such a name.
+    /// No built-in device has this name.
     #[error("there is no device `{0}`; `ackwise-lab conform --list` names them")]
     NoSuchDevice(String),
     /// A file cannot be written or read.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which one.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
     /// This machine lacks what the device needs.

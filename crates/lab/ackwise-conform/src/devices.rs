@@ -1,4 +1,4 @@
-//! The devices that the suite brings along: known filters, and ours.
+//! The built-in devices of the suite: known filters, and ours.
 
 use std::path::Path;
 
@@ -13,13 +13,13 @@ use crate::netns::{Setup, Spec};
 use crate::schedule::Schedule;
 use crate::virt::run;
 
-/// Drops ACKs above a rate, whatever they say: a policer on the port that they come in by, as
-/// in Pavilanskas 2010.
+/// A policer on the port by which ACKs arrive, as in Pavilanskas 2010. It drops ACKs above a rate,
+/// whatever they carry.
 const POLICE: &str = include_str!("../setups/police.sh");
-/// The rules for OpenWrt that drop ACKs above rates by half, by 95 and by 99.5 %.
+/// Rules for OpenWrt that drop half, 95 % or 99.5 % of the ACKs above given rates.
 const NFT: &str = include_str!("../setups/nft-ack-rate.sh");
 
-/// What a built-in device is.
+/// The kind of a built-in device.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Process(fn() -> Queue),
@@ -34,15 +34,15 @@ enum Kind {
 /// A built-in device.
 #[derive(Debug, Clone, Copy)]
 pub struct BuiltIn {
-    /// Its name, on the command line too.
+    /// Its name, also on the command line.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// A short description.
     pub about: &'static str,
     kind: Kind,
 }
 
-/// A policy of the datapath, with parameters that make it withhold in the suite's flows: by
-/// default some let the first hundreds of segments pass.
+/// A policy of the datapath, with parameters that make it withhold ACKs in the suite's flows. By
+/// default, some policies let the first hundreds of segments pass.
 const fn datapath(name: &'static str, policy: &'static str) -> BuiltIn {
     BuiltIn {
         name,
@@ -51,15 +51,15 @@ const fn datapath(name: &'static str, policy: &'static str) -> BuiltIn {
     }
 }
 
-/// All of them, in the order of reports.
+/// All built-in devices, in the order of reports.
 pub const BUILT_IN: &[BuiltIn] = &[
     BuiltIn {
         name: "pfifo",
         about: "Linux 6.12, a plain queue: the control",
         kind: Kind::Qdisc(Release::Linux6_12, "pfifo limit 1000"),
     },
-    // With a round trip of 10 s cake's AQM drops nothing within a case: what is lost is lost by
-    // the filter.
+    // With a round trip of 10 s, cake's AQM drops nothing within a case, so that every loss is the
+    // filter's.
     BuiltIn {
         name: "cake-no-ack-filter",
         about: "Linux 6.12, cake without a filter: the control",
@@ -140,14 +140,14 @@ pub const BUILT_IN: &[BuiltIn] = &[
     datapath("datapath-hop", "hop"),
 ];
 
-/// A program of others: built by `scripts/peers/simplemux`, and found in `PATH`.
+/// An external program, built by `scripts/peers/simplemux` and found in `PATH`.
 pub const SIMPLEMUX: BuiltIn = BuiltIn {
     name: "simplemux",
     about: "Simplemux with ROHC over a thin link, bundles every 10 ms (needs simplemux in PATH)",
     kind: Kind::Simplemux,
 };
 
-/// What is known and not among [`BUILT_IN`], each with the reason.
+/// Known devices that are not in [`BUILT_IN`], each with the reason.
 #[must_use]
 pub fn not_run(simplemux_was: bool) -> Vec<(&'static str, &'static str)> {
     let mut all = vec![(
@@ -163,10 +163,10 @@ pub fn not_run(simplemux_was: bool) -> Vec<(&'static str, &'static str)> {
     all
 }
 
-/// The device of that name.
+/// The device with this name.
 ///
 /// # Errors
-/// There is none.
+/// There is no such device.
 pub fn by_name(name: &str) -> Result<BuiltIn, Error> {
     let mut all = BUILT_IN.iter().copied().chain([SIMPLEMUX]);
     all.find(|it| it.name == name)
@@ -176,18 +176,18 @@ pub fn by_name(name: &str) -> Result<BuiltIn, Error> {
 /// Where a device runs.
 #[derive(Debug)]
 pub enum Place {
-    /// In this process: here is what became of it.
+    /// In this process; this is its report.
     Process(Box<DeviceReport>),
     /// On a kernel.
     Kernel(Spec, Choice),
 }
 
 impl BuiltIn {
-    /// What to run, and where. What runs in this process writes captures of failed cases to a
-    /// directory of the device's name in `captures`.
+    /// Runs a device of this process, or returns what to run on a kernel. A device of this process
+    /// writes captures of failed cases to a directory named after the device in `captures`.
     ///
     /// # Errors
-    /// It broke, or a capture cannot be written.
+    /// The device failed, or a capture cannot be written.
     pub fn place(&self, schedule: &Schedule, captures: Option<&Path>) -> Result<Place, Error> {
         let (release, setup) = match self.kind {
             Kind::Process(queue) => {

@@ -13,15 +13,15 @@ use crate::device::{Arrival, Device, Error};
 use crate::packet::Side;
 use crate::schedule::{Schedule, Shaper};
 
-/// A queue that may filter what waits in it.
+/// A queue that may filter waiting packets.
 pub trait QueueFilter {
-    /// A packet of the ACKs' direction arrives.
+    /// Takes an arriving packet of the ACKs' direction.
     fn enqueue(&mut self, now_ns: u64, packet: Vec<u8>);
 
-    /// The next packet to leave.
+    /// Returns the next packet to leave.
     fn dequeue(&mut self, now_ns: u64) -> Option<Vec<u8>>;
 
-    /// A packet of the other direction passes.
+    /// Sees a packet that passes in the other direction.
     fn sees_data(&mut self, _now_ns: u64, _packet: &[u8]) {}
 }
 
@@ -34,7 +34,7 @@ pub struct InProcess<F> {
 }
 
 impl<F: QueueFilter> InProcess<F> {
-    /// The device of that name.
+    /// A device with this name.
     pub fn new(name: impl Into<String>, filter: F) -> Self {
         Self {
             name: name.into(),
@@ -55,7 +55,7 @@ impl<F: QueueFilter> Device for InProcess<F> {
     fn run(&mut self, schedule: &Schedule) -> Result<Vec<Arrival>, Error> {
         let rate = Shaper::SUITE.rate_bps.unwrap_or(1);
         let mut arrivals = Vec::new();
-        // When the wire is free.
+        // Time at which the wire becomes free.
         let mut free_ns = 0;
         let mut leave = |filter: &mut F, until_ns: u64, arrivals: &mut Vec<Arrival>| {
             while free_ns < until_ns {
@@ -92,7 +92,7 @@ impl<F: QueueFilter> Device for InProcess<F> {
     }
 }
 
-/// A queue of `ackwise-queue`, with one of its filters or none.
+/// A queue of `ackwise-queue`, with or without one of its filters.
 #[derive(Debug)]
 pub struct Queue {
     discipline: Discipline<Waiting>,
@@ -100,13 +100,13 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// No filter: a plain queue, which passes everything.
+    /// A plain queue without a filter, which passes everything.
     #[must_use]
     pub fn plain() -> Self {
         Self::with(None)
     }
 
-    /// The filter of `ackwise gateway`: RFC 3449's, by the contract.
+    /// The filter of `ackwise gateway`: RFC 3449's filter, restricted by the contract.
     #[must_use]
     pub fn contract() -> Self {
         Self::with(Some(FilterRule::Rfc3449 {
@@ -142,7 +142,7 @@ impl QueueFilter for Queue {
             len: len as u32,
             arrived_ns: now_ns,
         };
-        // What is refused or filtered is gone: the judge will see.
+        // Refused and filtered packets are lost, which the judge will notice.
         drop(self.discipline.enqueue(queued, &mut self.evicted));
         self.evicted.clear();
     }
@@ -153,7 +153,7 @@ impl QueueFilter for Queue {
     }
 }
 
-/// A packet that waits, with its headers as the contract reads them.
+/// A waiting packet, with its headers as the contract reads them.
 #[derive(Debug, Clone)]
 struct Waiting {
     bytes: Vec<u8>,

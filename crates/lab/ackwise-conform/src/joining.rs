@@ -1,5 +1,5 @@
-//! Keeps interfaces from joining packets as they receive them (GRO, LRO): the judge would see
-//! packets that nobody sent.
+//! Keeps interfaces from merging received packets (GRO, LRO), which would show the judge packets
+//! that nobody sent.
 
 use std::io;
 
@@ -15,19 +15,19 @@ const ETHTOOL_SGRO: u32 = 0x2c;
 /// LRO's bit in the flags.
 const ETH_FLAG_LRO: u32 = 1 << 15;
 
-/// An interface that joins nothing, until this is dropped.
+/// An interface that merges nothing until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Apart {
     interface: String,
-    /// What GRO was, and the flags with LRO's bit.
+    /// Previous state of GRO, and the flags with LRO's bit.
     was: [u32; 2],
 }
 
 impl Apart {
-    /// Switches off what joins packets.
+    /// Switches off the merging of packets.
     ///
     /// # Errors
-    /// The interface does not say what it does, or goes on.
+    /// The interface does not report its state, or continues to merge.
     pub(crate) fn new(interface: &str) -> Result<Self, Error> {
         let refused = |what: &str, error: io::Error| {
             Error::Missing(format!(
@@ -54,7 +54,7 @@ impl Apart {
         Ok(apart)
     }
 
-    /// Sets what is not so yet.
+    /// Sets the values that differ.
     fn set(&self, [gro, flags]: [u32; 2]) -> io::Result<()> {
         for (asks, sets, value) in [
             (ETHTOOL_GGRO, ETHTOOL_SGRO, gro),

@@ -1,4 +1,4 @@
-//! Compares what arrived with what had to.
+//! Compares the arrivals with what had to arrive.
 
 use std::collections::HashMap;
 
@@ -13,22 +13,22 @@ mod sender;
 
 use sender::Heard;
 
-/// What went wrong with a segment.
+/// The kind of failure of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Failure {
     /// The news never arrived.
     Lost,
-    /// It arrived later than a device may withhold it.
+    /// It arrived later than a device may delay it.
     Late,
-    /// What arrived was never sent.
+    /// A packet arrived that was never sent.
     Wrong,
-    /// Segments of a flow changed places.
+    /// Segments of a flow were reordered.
     Overtaken,
 }
 
 impl Failure {
-    /// As reports have it.
+    /// The name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -45,40 +45,40 @@ impl Failure {
 pub struct Finding {
     /// Its kind.
     pub failure: Failure,
-    /// What it was about.
+    /// Its subject.
     pub what: String,
 }
 
-/// What became of a case.
+/// The result of a case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaseReport {
     /// Its name.
     pub case: String,
-    /// Where it is said that this is news.
+    /// The place that says that this is news.
     pub rfc: String,
-    /// How bad a failure is.
+    /// The severity of a failure.
     pub level: Level,
     /// What had to happen.
     pub asks: String,
     /// The first failure; `None` if all runs passed.
     pub finding: Option<Finding>,
-    /// Runs that failed.
+    /// Number of failed runs.
     pub failed_runs: u32,
-    /// The first of them, counted from 0.
+    /// The first failed run, counted from 0.
     pub first_failed: u32,
-    /// Runs.
+    /// Number of runs.
     pub runs: u32,
-    /// Pure ACKs that left.
+    /// Pure ACKs sent.
     pub acks_sent: u64,
     /// Pure ACKs that arrived.
     pub acks_arrived: u64,
 }
 
-/// Whether a device passed.
+/// The grade of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// Every case.
+    /// Every case passed.
     Conforms,
     /// Only cases of [`Level::Should`] failed.
     Careless,
@@ -87,7 +87,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// As reports have it.
+    /// The name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -98,24 +98,24 @@ impl Outcome {
     }
 }
 
-/// What became of a device.
+/// The result of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceReport {
     /// Its name.
     pub name: String,
-    /// Each case.
+    /// The result of each case.
     pub cases: Vec<CaseReport>,
 }
 
 impl DeviceReport {
-    /// Cases that passed in every run.
+    /// Number of cases that passed in every run.
     #[must_use]
     pub fn passed(&self) -> usize {
         let cases = self.cases.iter();
         cases.filter(|it| it.finding.is_none()).count()
     }
 
-    /// Cases that failed in a run.
+    /// Cases that failed in at least one run.
     pub fn failed(&self) -> impl Iterator<Item = (&CaseReport, &Finding)> {
         let cases = self.cases.iter();
         cases.filter_map(|it| Some((it, it.finding.as_ref()?)))
@@ -134,7 +134,7 @@ impl DeviceReport {
         }
     }
 
-    /// The share of pure ACKs that did not arrive in a case, or in all; per cent.
+    /// The share of pure ACKs that did not arrive, in one case or in all, in per cent.
     #[must_use]
     pub fn thinned(&self, case: Option<&str>) -> Option<f64> {
         let chosen = (self.cases.iter()).filter(|it| case.is_none_or(|name| it.case == name));
@@ -145,7 +145,7 @@ impl DeviceReport {
     }
 }
 
-/// An arrival that was found among what was sent.
+/// An arrival that matches a sent segment.
 #[derive(Debug, Clone)]
 struct Found {
     at_ns: u64,
@@ -153,14 +153,14 @@ struct Found {
     segment: Segment,
 }
 
-/// What arrived of one run.
+/// The arrivals of one run.
 #[derive(Debug, Default)]
 struct Arrived {
     found: Vec<Found>,
     findings: Vec<Finding>,
 }
 
-/// Compares all that arrived with the schedule.
+/// Compares all arrivals with the schedule.
 #[must_use]
 pub fn judge(
     name: &str,
@@ -218,9 +218,9 @@ pub fn judge(
     }
 }
 
-/// Finds each arrival among what was sent; what is not there is a finding.
+/// Matches each arrival with a sent segment; an arrival without a match is a finding.
 fn matched(run: &Run, arrivals: Vec<(&Arrival, Segment)>) -> Arrived {
-    // Steps by their bytes, those that arrived first taken from the front.
+    // Steps by their bytes, with the earliest last, to be taken first.
     let mut sent: HashMap<Vec<u8>, Vec<usize>> = HashMap::new();
     for (index, step) in run.script.steps.iter().enumerate().rev() {
         let bytes = packet::without_hops(&step.segment.to_packet());
@@ -237,7 +237,7 @@ fn matched(run: &Run, arrivals: Vec<(&Arrival, Segment)>) -> Arrived {
             arrived.findings.push(wrong(what));
             continue;
         };
-        // The last one stays: a filter may send a copy for one that it withheld.
+        // The last one stays, because a filter may send a copy for one that it withheld.
         let step = if steps.len() > 1 {
             steps.pop()
         } else {
@@ -262,7 +262,7 @@ fn matched(run: &Run, arrivals: Vec<(&Arrival, Segment)>) -> Arrived {
     arrived
 }
 
-/// The first thing that went wrong in a run.
+/// The first failure in a run.
 fn judge_run(run: &Run, shaper: Shaper, arrived: &Arrived) -> Option<Finding> {
     if let Some(finding) = arrived.findings.first() {
         return Some(finding.clone());
@@ -285,7 +285,7 @@ fn judge_run(run: &Run, shaper: Shaper, arrived: &Arrived) -> Option<Finding> {
     expects.find_map(|expect| look.at(expect))
 }
 
-/// One run, and all that is known of it.
+/// One run, with everything that is known of it.
 struct Look<'a> {
     run: &'a Run,
     due_ns: Vec<u64>,
@@ -298,7 +298,7 @@ impl Look<'_> {
         &self.run.script.steps[step].segment
     }
 
-    /// `None` if the first time is there and is not too late.
+    /// `None` if there is a first time and it is not too late.
     fn in_time(&self, step: usize, first_ns: Option<u64>, what: &str) -> Option<Finding> {
         let described = self.segment(step).describe();
         match first_ns {
@@ -322,7 +322,7 @@ impl Look<'_> {
         self.in_time(step, first.map(|it| it.at_ns), "")
     }
 
-    /// The time of the first accepted ACK of the step's connection of which that is true.
+    /// The time of the first accepted ACK of the step's connection that satisfies `is`.
     fn first(&self, step: usize, mut is: impl FnMut(&Heard<'_>) -> bool) -> Option<u64> {
         let flow = self.segment(step).flow;
         let mut heard = self.heard.iter().filter(|it| it.segment.flow == flow);
@@ -403,7 +403,7 @@ impl Look<'_> {
         segment.ack.wrapping_add(window)
     }
 
-    /// Compares what the sender counts with what it would count if all had arrived.
+    /// Compares the sender's count with its count if everything had arrived.
     fn counts(&self, what: &str, count: fn(&[&Segment]) -> u64) -> Option<Finding> {
         let all = self.run.script.steps.iter().map(|it| &it.segment);
         let all: Vec<&Segment> = all.filter(|it| it.from == Side::Receiver).collect();

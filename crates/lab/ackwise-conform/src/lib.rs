@@ -1,11 +1,11 @@
-//! A conformance suite for what touches ACKs.
+//! A conformance suite for devices that drop, delay or change ACKs.
 //!
-//! Two scripted endpoints send what RFCs call news through a device under test: a queue
-//! discipline, a rule set, a middlebox, a datapath. What comes out is judged: lost news, late
-//! news, wrong bytes. `docs/conformance.md` publishes what was found.
+//! Two scripted endpoints send ACKs that carry news, by the RFCs, through a device under test: a
+//! queue discipline, a rule set, a middlebox, a datapath. The output is judged for lost news, late
+//! news and wrong bytes. `docs/conformance.md` publishes the results.
 //!
-//! A [`Case`] is data: steps, and what must come out of them. A [`Device`] takes a
-//! [`Schedule`] of packets and returns those that arrived. [`judge`] compares.
+//! A [`Case`] is data: steps, and what they must lead to. A [`Device`] takes a [`Schedule`] of
+//! packets and returns those that arrived. [`judge`] compares.
 
 mod capture;
 mod case;

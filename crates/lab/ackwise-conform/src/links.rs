@@ -1,4 +1,4 @@
-//! Commands that make links: what they are called with, and the suite's shaper.
+//! Commands that create links, with names and the suite's shaper.
 
 use ackwise_engines::{LabError, command};
 
@@ -10,14 +10,14 @@ pub(crate) const NETWORKS: [[&str; 2]; 2] = [
     ["198.18.2.0/24", "fd98:2::/64"],
 ];
 
-/// `ip`, with these words.
+/// Runs `ip` with these words as arguments.
 pub(crate) fn ip(words: &str) -> Result<(), LabError> {
     let words: Vec<&str> = words.split_whitespace().collect();
     command::run("ip", &words).map(drop)
 }
 
-/// The suite's shaper, and a queue discipline behind it. The bursts are one ACK: more would
-/// let the first ACKs of a flow pass without a queue.
+/// Sets up the suite's shaper with a queue discipline behind it. The burst is one ACK: a larger one
+/// would let the first ACKs of a flow pass without a queue.
 pub(crate) fn shape(device: &str, qdisc: &str) -> Result<(), LabError> {
     let rate = Shaper::SUITE.rate_bps.unwrap_or(0);
     for line in [

@@ -23,34 +23,34 @@ use crate::simplemux::Simplemux;
 use crate::tunnel::{self, Tunnel};
 use crate::wire::{self, Wire};
 
-/// What is put into the router.
+/// The device in the router.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Setup {
-    /// A queue discipline, as `tc qdisc` takes it, behind the suite's shaper.
+    /// A queue discipline in the syntax of `tc qdisc`, behind the suite's shaper.
     Qdisc(String),
-    /// A shell script: `$IN` is the interface at the receiver, `$OUT` that at the sender,
-    /// behind which the suite's shaper is.
+    /// A shell script: `$IN` is the interface at the receiver, `$OUT` the one at the sender, which
+    /// has the suite's shaper behind it.
     Script(String),
-    /// The datapath with a policy: `adaptive`, or `every-n:n=32,warm=0`.
+    /// The datapath with a policy, e.g. `adaptive` or `every-n:n=32,warm=0`.
     Datapath(String),
-    /// The gateway with an ACK filter, in the place of the shaper.
+    /// The gateway with an ACK filter, instead of the shaper.
     Gateway(String),
     /// The tunnel between two routers, over the suite's shaper.
     Tunnel,
-    /// Simplemux, the program at this path, in the place of the tunnel.
+    /// Simplemux, the program at this path, instead of the tunnel.
     Simplemux(PathBuf),
 }
 
 /// A device on this machine's kernel or in a virtual machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
-    /// What it is called in reports.
+    /// Its name in reports.
     pub name: String,
-    /// What it is.
+    /// The device.
     pub setup: Setup,
 }
 
-/// The interfaces: of the receiver, the router's two, of the sender.
+/// The interfaces of the receiver, the router (two) and the sender.
 const RECEIVER: &str = "r0";
 const IN: &str = "m0";
 const OUT: &str = "m1";
@@ -61,7 +61,7 @@ const MACS: [[u8; 6]; 4] = [
     [2, 0, 0, 0, 2, 1],
     [2, 0, 0, 0, 2, 2],
 ];
-/// The last number of the second receiver's address; one case has two.
+/// The last byte of the second receiver's address; one case has two receivers.
 const SECOND: u8 = 2;
 
 /// A [`Spec`] as a device of this kernel; the caller must be root.
@@ -73,8 +73,8 @@ pub struct Router<'a> {
 }
 
 impl<'a> Router<'a> {
-    /// The device. In virtual time, where every delay is exact, what is late is that for the
-    /// suite's shaper.
+    /// The device. In virtual time, where every delay is exact, lateness is judged by the suite's
+    /// shaper.
     #[must_use]
     pub fn new(spec: &'a Spec, time_is_virtual: bool) -> Self {
         let shaper = if time_is_virtual {
@@ -89,7 +89,7 @@ impl<'a> Router<'a> {
         }
     }
 
-    /// Tells this function now and then how many packets have left.
+    /// Sets a function that is called now and then with the number of packets sent.
     #[must_use]
     pub fn telling(mut self, told: fn(usize)) -> Self {
         self.told = told;
@@ -147,7 +147,7 @@ impl Device for Router<'_> {
     }
 }
 
-/// What ends with the run.
+/// Parts of the device that end with the run.
 #[derive(Debug)]
 enum Inserted {
     Kernel,
@@ -158,7 +158,7 @@ enum Inserted {
 }
 
 impl Router<'_> {
-    /// Puts the device into the router; a tunnel is between it and the far one.
+    /// Inserts the device into the router; a tunnel is between this router and the far one.
     fn insert(&self, middle: &Namespace, far: &Namespace) -> Result<Inserted, Error> {
         match &self.spec.setup {
             Setup::Qdisc(qdisc) => {
@@ -190,7 +190,7 @@ impl Router<'_> {
                     let config = Config::parse("conform", &text).map_err(|it| failed(&it))?;
                     Gateway::start(config, AttachMode::Auto).map_err(|it| failed(&it))
                 })?;
-                // It publishes that it is at work a little later.
+                // The gateway reports a little later that it is running.
                 thread::sleep(Duration::from_millis(100));
                 Ok(Inserted::Gateway { _gateway: gateway })
             }
@@ -228,7 +228,7 @@ fn join(middle: &Namespace, near: &str, other: &Namespace, far: &str) -> Result<
     Ok(())
 }
 
-/// Addresses of the router, and where its neighbours are: they do not answer.
+/// Sets addresses of the router, and static neighbours, because the endpoints do not answer.
 fn configure(middle: &Namespace, interface: &str, side: usize) -> Result<(), Error> {
     let far = mac(if side == 0 { MACS[0] } else { MACS[3] });
     let [a, b, c, _] = HOSTS_V4[side];
@@ -271,7 +271,7 @@ fn open(at: &Namespace, interface: &str, from: [u8; 6], to: [u8; 6]) -> Result<W
     })
 }
 
-/// What a router's datapath is told: `every-n:n=8,warm=0`.
+/// Parses the options of a router's datapath: `every-n:n=8,warm=0`.
 fn datapath(text: &str) -> Result<Options, Error> {
     let (name, settings) = text.split_once(':').unwrap_or((text, ""));
     let bad = |error: ackwise_policy::ConfigError| Error::BadPolicy(error.to_string());
@@ -341,7 +341,7 @@ impl Drop for Attached {
     }
 }
 
-/// A box between two interfaces of this machine, which it joins as a bridge does.
+/// A box between two interfaces of this machine, which it joins like a bridge.
 #[derive(Debug)]
 pub struct Between {
     /// The receiver's interface, and the sender's.

@@ -1,24 +1,24 @@
-//! The packets that the endpoints send, and what is read of those that arrive.
+//! The packets that the endpoints send, and the parser for those that arrive.
 //!
-//! Neither the writer nor the reader is the code of the policies, and the checksum is not that of
-//! `ackwise_headers`, by which the devices write theirs: what is judged here must not share a
-//! mistake with what it is judged by.
+//! Neither the writer nor the reader uses code of the policies, and the checksum is not that of
+//! `ackwise_headers`, which the devices use: the judge must not share a mistake with the devices
+//! that it judges.
 
 use std::fmt::Write as _;
 
 /// Bits of [`Segment::flags`], as RFC 9293 §3.1 and RFC 9768 §3.1 place them.
 pub mod flag {
-    /// No more data from the sender.
+    /// FIN: no more data from the sender.
     pub const FIN: u16 = 0x001;
-    /// Synchronise sequence numbers.
+    /// SYN: synchronise sequence numbers.
     pub const SYN: u16 = 0x002;
-    /// Reset the connection.
+    /// RST: reset the connection.
     pub const RST: u16 = 0x004;
-    /// Deliver to the application at once.
+    /// PSH: deliver to the application at once.
     pub const PSH: u16 = 0x008;
-    /// The acknowledgment number counts.
+    /// ACK: the acknowledgment number is valid.
     pub const ACK: u16 = 0x010;
-    /// The urgent pointer counts.
+    /// URG: the urgent pointer is valid.
     pub const URG: u16 = 0x020;
     /// ECN echo, or the lowest bit of ACE.
     pub const ECE: u16 = 0x040;
@@ -30,7 +30,7 @@ pub mod flag {
     pub const RESERVED: u16 = 0x200;
 }
 
-/// The receiver's and the sender's IPv4 address; the same last number is used in IPv6.
+/// The receiver's and the sender's IPv4 address; their last byte is also used in IPv6.
 pub const HOSTS_V4: [[u8; 4]; 2] = [[198, 18, 1, 1], [198, 18, 2, 1]];
 
 /// An IPv6 address in the receiver's (0) or the sender's (1) network.
@@ -43,7 +43,7 @@ pub fn host_v6(side: usize, host: u8) -> [u8; 16] {
     address
 }
 
-/// Which end a packet leaves from.
+/// The end that sends a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
     /// The data receiver: its ACKs pass the device.
@@ -52,12 +52,12 @@ pub enum Side {
     Sender,
 }
 
-/// A connection, by what differs between those of the suite.
+/// The fields that distinguish the connections of the suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Flow {
     /// IPv6 instead of IPv4.
     pub v6: bool,
-    /// Last number of the receiver's address.
+    /// Last byte of the receiver's address.
     pub host: u8,
     /// The receiver's port.
     pub port: u16,
@@ -65,13 +65,13 @@ pub struct Flow {
     pub peer_port: u16,
 }
 
-/// What follows the IP header.
+/// The content after the IP header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Protocol {
     /// A TCP segment.
     #[default]
     Tcp,
-    /// A TCP segment behind an IPv6 destination options header (RFC 8200 §4.6), or an IPv4
+    /// A TCP segment after an IPv6 destination options header (RFC 8200 §4.6), or after an IPv4
     /// header with options (a no-operation list, RFC 791 §3.1).
     TcpBehindOptions,
     /// A UDP datagram with the payload.
@@ -81,11 +81,11 @@ pub enum Protocol {
 /// A packet as a case declares it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
-    /// Which end sends it.
+    /// The end that sends it.
     pub from: Side,
     /// Its connection.
     pub flow: Flow,
-    /// What it is.
+    /// Protocol.
     pub protocol: Protocol,
     /// Sequence number.
     pub seq: u32,
@@ -99,7 +99,7 @@ pub struct Segment {
     pub urgent: u16,
     /// Options as bytes; padded to words with end-of-list when written.
     pub options: Vec<u8>,
-    /// Data, in bytes.
+    /// Payload bytes.
     pub payload: Vec<u8>,
     /// The ECN field of the IP header: 0 Not-ECT, 2 ECT(0), 1 ECT(1), 3 CE.
     pub ip_ecn: u8,
@@ -205,7 +205,7 @@ impl Segment {
         bytes
     }
 
-    /// Whether it carries no data and only acknowledges.
+    /// Whether the segment carries no data and only acknowledges.
     #[must_use]
     pub fn is_pure_ack(&self) -> bool {
         self.protocol != Protocol::Udp
@@ -214,7 +214,7 @@ impl Segment {
             && self.flags & flag::ACK != 0
     }
 
-    /// The contents of the first option of that kind, without kind and length.
+    /// The content of the first option of this kind, without kind and length.
     #[must_use]
     pub fn option(&self, kind: u8) -> Option<&[u8]> {
         let mut rest = &self.options[..];
@@ -235,14 +235,14 @@ impl Segment {
         }
     }
 
-    /// TSval of its timestamps option.
+    /// TSval of the timestamps option.
     #[must_use]
     pub fn ts_val(&self) -> Option<u32> {
         let value = self.option(8).filter(|it| it.len() == 8)?;
         Some(u32::from_be_bytes(*value.first_chunk()?))
     }
 
-    /// Its SACK blocks: left edge, right edge.
+    /// The SACK blocks: left edge, right edge.
     #[must_use]
     pub fn sack(&self) -> Vec<(u32, u32)> {
         let words = |it: &[u8]| u32::from_be_bytes([it[0], it[1], it[2], it[3]]);
@@ -259,7 +259,7 @@ impl Segment {
         (self.flags >> 6 & 7) as u8
     }
 
-    /// What a person needs to find it in a capture.
+    /// A description by which a person finds it in a capture.
     #[must_use]
     pub fn describe(&self) -> String {
         if self.protocol == Protocol::Udp {
@@ -291,7 +291,7 @@ impl Segment {
     }
 }
 
-/// Reads a packet from its IP header on. `None` for what no case sends.
+/// Parses a packet from its IP header on. `None` for packets that no case sends.
 #[must_use]
 pub fn read(packet: &[u8]) -> Option<Segment> {
     let (v6, ecn, kind, addresses, header, end, optioned) = match packet.first()? >> 4 {
@@ -374,7 +374,7 @@ pub fn read(packet: &[u8]) -> Option<Segment> {
     Some(segment)
 }
 
-/// The packet without what a router on the way may change: hop limit, traffic class, and the
+/// The packet without the fields that a router may change: hop limit, traffic class, and the
 /// checksum of the IPv4 header.
 #[must_use]
 pub fn without_hops(packet: &[u8]) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! The graded report of several devices: a document, a text, a page's body.
+//! The graded report of several devices: a document, text, or the body of a page.
 
 use std::fmt::Write as _;
 
@@ -12,13 +12,13 @@ use crate::judge::{CaseReport, DeviceReport, Finding};
 pub struct Document {
     /// Devices that were judged.
     pub devices: Vec<Judged>,
-    /// Devices that could not be built, did not start or broke.
+    /// Devices that could not be built, did not start or failed.
     pub broken: Vec<Broken>,
-    /// Devices that were not run, and why.
+    /// Devices that were not run, with the reason.
     pub not_run: Vec<NotRun>,
 }
 
-/// A device, and what it failed.
+/// A device, and the cases that it failed.
 #[derive(Debug, Serialize)]
 pub struct Judged {
     /// Its name.
@@ -27,11 +27,11 @@ pub struct Judged {
     pub outcome: &'static str,
     /// Cases that passed.
     pub passed: usize,
-    /// Those that failed.
+    /// Cases that failed.
     pub failed: Vec<Failed>,
-    /// The share of ACKs that it removed of plain flows, per cent.
+    /// The share of ACKs removed from plain flows, per cent.
     pub thinned_percent: Option<f64>,
-    /// The share of ACKs that it removed of flows with AccECN, per cent.
+    /// The share of ACKs removed from flows with AccECN, per cent.
     pub thinned_accecn_percent: Option<f64>,
 }
 
@@ -40,22 +40,22 @@ pub struct Judged {
 pub struct Failed {
     /// Its name.
     pub case: String,
-    /// Where it is said that this is news.
+    /// The place that says that this is news.
     pub rfc: String,
     /// What had to happen, and what was lost, late or wrong.
     pub what: String,
     /// `must` or `should`.
     pub level: Level,
-    /// In how many of how many runs.
+    /// Number of failed runs, and number of runs.
     pub runs: [u32; 2],
 }
 
-/// A device that was to be judged and could not be.
+/// A device that should have been judged but could not be.
 #[derive(Debug, Serialize)]
 pub struct Broken {
     /// Its name.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub error: String,
 }
 
@@ -64,7 +64,7 @@ pub struct Broken {
 pub struct NotRun {
     /// Its name.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
@@ -79,7 +79,7 @@ fn failed((case, finding): (&CaseReport, &Finding)) -> Failed {
 }
 
 impl Document {
-    /// Adds what became of a device.
+    /// Adds the result of a device.
     pub fn add(&mut self, report: &DeviceReport) {
         let share = |case| {
             let percent: Option<f64> = report.thinned(Some(case));
@@ -111,7 +111,7 @@ impl Document {
         });
     }
 
-    /// The summary's rows: device, grade, cases, musts, shoulds, thinned, with AccECN.
+    /// The rows of the summary: device, grade, cases, musts, shoulds, thinned, with AccECN.
     #[must_use]
     pub fn rows(&self) -> Vec<Vec<String>> {
         let heads = [
@@ -148,7 +148,8 @@ impl Document {
         rows
     }
 
-    /// What each device failed, what broke, and what was not run, as text.
+    /// The failures of each device, the devices that could not be judged, and those that were not
+    /// run, as text.
     #[must_use]
     pub fn details(&self) -> String {
         let mut text = String::new();

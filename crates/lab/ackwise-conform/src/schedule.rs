@@ -1,4 +1,4 @@
-//! The cases, several times each, on one line of time.
+//! The cases, several runs of each, on one time line.
 
 use std::collections::HashMap;
 
@@ -7,34 +7,34 @@ use crate::packet::{Flow, Side};
 
 /// Runs of each case: half of them over IPv4, half over IPv6.
 pub(crate) const RUNS: u32 = 4;
-/// Silence between two runs, so that all has left every queue and every hold is over.
+/// Silence between two runs, in which every queue empties and every hold ends.
 const BETWEEN_NS: u64 = 700_000_000;
 const FIRST_PORT: u16 = 10_000;
-/// Ports that a run may use.
+/// Number of ports that a run may use.
 const PORTS: u16 = 4;
 
-/// The thin way of the ACKs.
+/// The bottleneck of the ACKs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shaper {
-    /// Bits a second; with `None` nothing waits for its turn.
+    /// Bits per second; with `None` no packet waits for its turn.
     pub rate_bps: Option<u64>,
     /// Bytes of a packet beyond its IP packet.
     pub overhead: u64,
-    /// What a packet may be later than in a plain queue.
+    /// How much later than in a plain queue a packet may be.
     pub slack_ns: u64,
 }
 
 impl Shaper {
-    /// The one of the suite: some 750 ACKs a second on Ethernet. A device may withhold an ACK
-    /// for 25 ms, and is granted 10 ms for ticks and bursts.
+    /// The shaper of the suite: some 750 ACKs/s on Ethernet. A device may withhold an ACK for 25
+    /// ms, and is granted 10 ms for ticks and bursts.
     pub const SUITE: Self = Self {
         rate_bps: Some(400_000),
         overhead: 14,
         slack_ns: 35_000_000,
     };
 
-    /// The shaper of a device on this machine's clock: late is what a delayed ACK must not be,
-    /// 500 ms (RFC 9293 §3.8.6.3).
+    /// The shaper of a device in real time: a packet is late after 500 ms, the limit for a delayed
+    /// ACK (RFC 9293 §3.8.6.3).
     pub const REAL_TIME: Self = Self {
         rate_bps: None,
         overhead: 14,
@@ -42,14 +42,14 @@ impl Shaper {
     };
 }
 
-/// A packet that leaves.
+/// A packet to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Departure {
-    /// When, in nanoseconds from the schedule's start.
+    /// Time of departure, in nanoseconds from the schedule's start.
     pub at_ns: u64,
-    /// From which end.
+    /// The end that sends it.
     pub from: Side,
-    /// From its IP header on.
+    /// The packet from its IP header on.
     pub packet: Vec<u8>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Run {
     pub start_ns: u64,
 }
 
-/// What leaves when.
+/// All packets with their times.
 #[derive(Debug)]
 pub struct Schedule {
     pub(crate) runs: Vec<Run>,
@@ -69,7 +69,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Each case several times, with other addresses and numbers of ACKs each time.
+    /// Schedules each case several times, with different addresses and numbers of ACKs.
     #[must_use]
     pub fn new(cases: &[Case]) -> Self {
         let mut runs = Vec::new();
@@ -101,7 +101,7 @@ impl Schedule {
         Self { runs, flows }
     }
 
-    /// All packets in the order of time.
+    /// All packets in order of time.
     pub fn departures(&self) -> impl Iterator<Item = Departure> + '_ {
         self.runs.iter().flat_map(|run| {
             run.script.steps.iter().map(|step| Departure {
@@ -112,7 +112,7 @@ impl Schedule {
         })
     }
 
-    /// When it is over: nothing can arrive any more.
+    /// The end of the schedule, after which nothing can arrive.
     #[must_use]
     pub fn end_ns(&self) -> u64 {
         let last = self.runs.last();
@@ -121,15 +121,15 @@ impl Schedule {
         })
     }
 
-    /// Which run a connection is part of.
+    /// The run to which a connection belongs.
     pub(crate) fn run_of(&self, flow: Flow) -> Option<usize> {
         self.flows.get(&flow).copied()
     }
 }
 
 impl Run {
-    /// When each step must have arrived, on the schedule's clock: a plain queue of the
-    /// shaper's rate, and what a device is granted.
+    /// When each step must have arrived, on the schedule's clock: its departure from a plain queue
+    /// of the shaper's rate, plus the slack.
     pub fn due_ns(&self, shaper: Shaper) -> Vec<u64> {
         let mut free_ns = 0;
         let due = self.script.steps.iter().map(|step| {

@@ -1,27 +1,27 @@
-//! Writes the steps of a case: a connection, a flow of ACKs that a filter may thin, and news
-//! in the middle of it.
+//! Writes the steps of a case: a connection, a flow of ACKs that a filter may thin, and news in the
+//! middle.
 
 use crate::case::{Expect, Script, Step, Variant};
 use crate::packet::{Flow, Protocol, Segment, Side, flag};
 
 /// Bytes of data in a segment.
 pub(crate) const MSS: u32 = 1000;
-/// In a burst a data segment arrives so often, and its ACK leaves: some three times as fast as
-/// the shaper of the suite lets ACKs pass.
+/// Interval between data segments in a burst, each with its ACK: some three times as fast as the
+/// suite's shaper lets ACKs pass.
 const BURST_NS: u64 = 400_000;
-/// Between the data and its ACK.
+/// Time between a data segment and its ACK.
 const ANSWER_NS: u64 = 100_000;
 /// The window scale of the receiver.
 const WINDOW_SCALE: u8 = 7;
 /// The window field of most ACKs.
 pub(crate) const WINDOW: u16 = 1000;
-/// ACKs before the first news of a case.
+/// Number of ACKs before the first news of a case.
 const WARM: u32 = 16;
-/// Bytes of the receiver's data in front of the news.
+/// Bytes of the receiver's data before the news.
 const BLOCK: u32 = 400;
 const MS: u64 = 1_000_000;
 
-/// What a connection negotiates.
+/// The features that a connection negotiates.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Features {
     pub timestamps: bool,
@@ -30,11 +30,11 @@ pub(crate) struct Features {
     pub isn: Option<u32>,
     /// The first TSval of the receiver.
     pub clock: u32,
-    /// The receiver's SYN carries these options as well.
+    /// Additional options of the receiver's SYN.
     pub syn_options: &'static [u8],
 }
 
-/// A connection that carries data from the sender to the receiver, and its ACKs back.
+/// A connection that carries data from the sender to the receiver, and ACKs back.
 #[derive(Debug)]
 pub(crate) struct Connection {
     script: Script,
@@ -49,9 +49,9 @@ pub(crate) struct Connection {
     /// The receiver's next expected number.
     pub rcv_nxt: u32,
     pub window: u16,
-    /// ACE, and the option of AccECN, as every ACK has them.
+    /// ACE, and the AccECN option, as on every ACK.
     pub flags: u16,
-    /// Options that every ACK has, behind the timestamps.
+    /// Options of every ACK, after the timestamps.
     pub extra: Vec<u8>,
 }
 
@@ -65,13 +65,13 @@ pub(crate) fn sack(blocks: &[(u32, u32)]) -> Vec<u8> {
     option
 }
 
-/// An option of a kind with a body.
+/// An option of the given kind with a body.
 pub(crate) fn option(kind: u8, body: &[u8]) -> Vec<u8> {
     [&[kind, 2 + body.len() as u8], body].concat()
 }
 
 impl Connection {
-    /// A connection that has been opened, and has carried enough that its start is over.
+    /// A connection after the handshake and the start.
     pub fn established(variant: Variant, features: Features) -> Self {
         let mut it = Self::opening(variant, features);
         it.open();
@@ -79,7 +79,7 @@ impl Connection {
         it
     }
 
-    /// One with timestamps.
+    /// An established connection with timestamps.
     pub fn with_timestamps(variant: Variant) -> Self {
         let features = Features {
             timestamps: true,
@@ -89,12 +89,12 @@ impl Connection {
         Self::established(variant, features)
     }
 
-    /// One without options.
+    /// An established connection without options.
     pub fn plain(variant: Variant) -> Self {
         Self::established(variant, Features::default())
     }
 
-    /// Nothing was sent yet.
+    /// A connection that has sent nothing yet.
     pub fn opening(variant: Variant, features: Features) -> Self {
         let isn = features.isn.unwrap_or(30_000);
         let script = Script {
@@ -117,7 +117,7 @@ impl Connection {
         }
     }
 
-    /// The handshake, by the receiver.
+    /// Does the handshake, which the receiver opens.
     pub fn open(&mut self) {
         let ecn = if self.features.accecn {
             [flag::AE | flag::CWR | flag::ECE, flag::CWR]
@@ -143,8 +143,8 @@ impl Connection {
         self.rcv_nxt = self.snd_nxt;
         self.wait_ms(1);
         if self.features.accecn {
-            // The SYN-ACK was not ECN-capable (RFC 9768 §3.1.1, Table 3); then the counter
-            // starts at 5.
+            // The SYN-ACK was not ECN-capable (RFC 9768 §3.1.1, Table 3); then the counter starts
+            // at 5.
             self.flags = flag::ACK | flag::CWR;
         }
         let third = self.ack();
@@ -156,7 +156,7 @@ impl Connection {
         self.wait_ms(10);
     }
 
-    /// The sender's start: each ACK waits for the one before it to be gone.
+    /// Does the sender's start: each ACK is sent only when the one before it is gone.
     pub fn warm(&mut self) {
         for _ in 0..WARM {
             self.segment();
@@ -167,17 +167,17 @@ impl Connection {
         self.wait_ms(40);
     }
 
-    /// The steps and expectations so far.
+    /// Returns the steps and expectations so far.
     pub fn done(self) -> Script {
         self.script
     }
 
-    /// Its flow, and one that differs only as the closure says.
+    /// Switches to a flow that differs from the current one only as the closure says.
     pub fn switch(&mut self, change: impl FnOnce(&mut Flow)) {
         change(&mut self.flow);
     }
 
-    /// ACKs need an option of this kind from here on.
+    /// Makes an option of this kind mandatory for ACKs from here on.
     pub fn sign(&mut self, kind: u8, body: &[u8]) {
         self.script.signed = Some(kind);
         self.extra = option(kind, body);
@@ -195,7 +195,7 @@ impl Connection {
         self.now_ns += us * 1000;
     }
 
-    /// The receiver's clock of timestamps, in milliseconds.
+    /// The receiver's timestamp clock, in milliseconds.
     pub fn clock(&self) -> u32 {
         self.features.clock.wrapping_add((self.now_ns / MS) as u32)
     }
@@ -207,14 +207,14 @@ impl Connection {
         self.timestamps_at(self.clock())
     }
 
-    /// A timestamps option with that TSval.
+    /// A timestamps option with this TSval.
     pub fn timestamps_at(&self, clock: u32) -> Vec<u8> {
         let echo = 90_000_u32.wrapping_add((self.now_ns / MS) as u32);
         let body = [clock.to_be_bytes(), echo.to_be_bytes()].concat();
         [vec![1, 1], option(8, &body)].concat()
     }
 
-    /// An ACK of all that has arrived, as the connection is now.
+    /// An ACK of everything that has arrived.
     pub fn ack(&self) -> Segment {
         let mut options = self.timestamps();
         options.extend(&self.extra);
@@ -252,7 +252,7 @@ impl Connection {
         }
     }
 
-    /// Sends a segment now; its index.
+    /// Sends a segment now and returns its index.
     pub fn send(&mut self, segment: Segment) -> usize {
         self.script.steps.push(Step {
             at_ns: self.now_ns,
@@ -261,13 +261,13 @@ impl Connection {
         self.script.steps.len() - 1
     }
 
-    /// A data segment arrives in order.
+    /// Sends a data segment that arrives in order.
     pub fn segment(&mut self) {
         self.lose_nothing();
         self.rcv_nxt = self.snd_nxt;
     }
 
-    /// A data segment is sent; what the receiver expects next stays.
+    /// Sends a data segment without changing what the receiver expects next.
     pub fn lose_nothing(&mut self) {
         let data = self.data(&[0x5a; MSS as usize]);
         self.send(data);
@@ -275,13 +275,12 @@ impl Connection {
         self.snd_nxt = self.snd_nxt.wrapping_add(MSS);
     }
 
-    /// Data that get lost before the device: a hole of so many segments.
+    /// Skips data that get lost before the device: a hole of this many segments.
     pub fn hole(&mut self, segments: u32) {
         self.snd_nxt = self.snd_nxt.wrapping_add(segments * MSS);
     }
 
-    /// Data segments in order, as many as `segments`, and an ACK for each: a filter may thin
-    /// them.
+    /// Sends data segments in order, and an ACK for each, which a filter may thin.
     pub fn burst(&mut self, segments: u32) {
         for _ in 0..segments {
             self.segment();
@@ -291,14 +290,14 @@ impl Connection {
         }
     }
 
-    /// The ACKs before news: enough that some wait in any queue.
+    /// Sends the ACKs before news: enough that some wait in any queue.
     pub fn before(&mut self) {
         let phase = self.phase;
         self.burst(20 + phase);
         self.block();
     }
 
-    /// Data of the receiver, which no filter removes: what follows waits behind them for some
+    /// Sends data of the receiver, which no filter removes: later packets wait behind them for some
     /// 9 ms, however short a filter keeps the queue.
     pub fn block(&mut self) {
         let mut data = self.ack();
@@ -309,13 +308,13 @@ impl Connection {
         self.now_ns += ANSWER_NS;
     }
 
-    /// The ACKs after news.
+    /// Sends the ACKs after news.
     pub fn after(&mut self) {
         let phase = self.phase;
         self.burst(10 + phase);
     }
 
-    /// An ACK of all so far, changed; its index.
+    /// Sends a modified ACK of everything so far, and returns its index.
     pub fn news(&mut self, change: impl FnOnce(&mut Segment)) -> usize {
         let mut segment = self.ack();
         change(&mut segment);
@@ -324,13 +323,13 @@ impl Connection {
         at
     }
 
-    /// The next data segment in order, and its ACK, changed; its index.
+    /// Sends the next data segment in order and its modified ACK, and returns the ACK's index.
     pub fn next_news(&mut self, change: impl FnOnce(&mut Segment)) -> usize {
         self.segment();
         self.news(change)
     }
 
-    /// The receiver has sent so many bytes of sequence space.
+    /// Notes that the receiver has sent this many bytes of sequence space.
     pub fn sent(&mut self, bytes: u32) {
         self.seq = self.seq.wrapping_add(bytes);
     }
@@ -339,7 +338,7 @@ impl Connection {
         self.script.expects.push(expect);
     }
 
-    /// The last ACK of the script must be heard.
+    /// Expects that the last ACK of the script is heard.
     pub fn expect_last(&mut self) {
         let steps = self.script.steps.iter();
         let last = steps

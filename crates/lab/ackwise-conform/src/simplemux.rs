@@ -1,7 +1,7 @@
 //! Simplemux with ROHC as a device: a process at each end of a thin link between two routers.
 //!
-//! It carries IPv4. What goes over IPv6 takes the link beside it. A process that ends is not started again:
-//! what comes after that is lost.
+//! It carries IPv4; IPv6 uses the link directly. A process that ends is not restarted, and later
+//! packets are lost.
 
 use std::fs;
 use std::path::Path;
@@ -16,11 +16,11 @@ use crate::device::Error;
 use crate::links::{NETWORKS, ip};
 use crate::tunnel::{FAR, NEAR, link};
 
-/// Its device in either router.
+/// Its device in both routers.
 const DEVICE: &str = "smux0";
-/// Bundles leave this often, as those of ackwise's tunnel do by default, or when they are full.
+/// Interval at which bundles leave, as by default in ackwise's tunnel; full bundles leave earlier.
 const PERIOD: Duration = Duration::from_millis(10);
-/// What a process may take to open its sockets.
+/// Maximum time for a process to open its sockets.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The two processes; both end on drop.
@@ -30,10 +30,10 @@ pub(crate) struct Simplemux {
 }
 
 impl Simplemux {
-    /// Starts it between two routers, which are joined by a link over the suite's shaper.
+    /// Starts Simplemux between two routers, which it joins by a link over the suite's shaper.
     ///
     /// # Errors
-    /// Something was refused, or a process ended.
+    /// An operation failed, or a process ended.
     pub fn start(program: &Path, near: &Namespace, far: &Namespace) -> Result<Self, Error> {
         link(near, far)?;
         let mut started = Self::default();
@@ -63,7 +63,7 @@ impl Simplemux {
         Ok(started)
     }
 
-    /// How many packets have come out of it in the far router.
+    /// Number of packets that left it in the far router.
     ///
     /// # Errors
     /// Its device is gone.
@@ -85,7 +85,7 @@ impl Simplemux {
 impl Drop for Simplemux {
     fn drop(&mut self) {
         for end in &mut self.ends {
-            // It may have ended by itself.
+            // The process may have ended by itself.
             let _ = end.kill();
             let _ = end.wait();
         }
@@ -110,7 +110,7 @@ fn wait_for(end: &mut Child, until: Instant) -> Result<(), Error> {
             links.filter(|link| is_socket(link)).count()
         });
         if open > 0 {
-            // It binds the socket right after it was opened.
+            // The process binds the socket right after opening it.
             thread::sleep(Duration::from_millis(100));
             return Ok(());
         }

@@ -12,11 +12,11 @@ use ackwise_tunneld::{AttachMode, Config, Daemon};
 use crate::device::Error;
 use crate::links::{NETWORKS, ip, shape};
 
-/// The link between the routers: the near one is the receiver's.
+/// The link between the routers; the near one is the receiver's.
 pub(crate) const NEAR: &str = "t0";
 pub(crate) const FAR: &str = "t1";
 const MACS: [&str; 2] = ["02:00:00:00:03:01", "02:00:00:00:03:02"];
-/// What the handshake and the search for the path's MTU may take.
+/// Maximum time for the handshake and the search for the path MTU.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The daemons; both end on drop.
@@ -27,18 +27,18 @@ pub(crate) struct Tunnel {
 }
 
 impl Tunnel {
-    /// How many packets have come out of it.
+    /// Number of packets that have left it.
     pub fn carried(&self) -> u64 {
         let peers = self.far.stats().peers;
         peers.iter().map(|peer| peer.packets_out.packets).sum()
     }
 }
 
-/// Joins the routers by a link, whose way from the near one is the suite's shaper, and starts a
-/// tunnel for the ACKs that go that way, with the defaults of its configuration.
+/// Joins the routers by a link that has the suite's shaper in the direction from the near one, and
+/// starts a tunnel with the default configuration for the ACKs in that direction.
 ///
 /// # Errors
-/// Something was refused, or the ends do not hear each other.
+/// An operation failed, or the ends do not hear each other.
 pub(crate) fn start(near: &Namespace, far: &Namespace) -> Result<Tunnel, Error> {
     link(near, far)?;
     let failed = |error: &dyn std::fmt::Display| LabError::Run(format!("the tunnel: {error}"));
@@ -83,7 +83,7 @@ pub(crate) fn start(near: &Namespace, far: &Namespace) -> Result<Tunnel, Error> 
     Ok(tunnel)
 }
 
-/// The link between the routers, and the way to the hosts beyond it.
+/// Creates the link between the routers, and the routes to the hosts beyond it.
 pub(crate) fn link(near: &Namespace, far: &Namespace) -> Result<(), Error> {
     near.inside(|| {
         set_sysctls([("net.ipv6.conf.default.accept_dad", "0")])?;
@@ -102,7 +102,7 @@ pub(crate) fn link(near: &Namespace, far: &Namespace) -> Result<(), Error> {
             ip(&format!("addr add 10.98.0.{own}/24 dev {device}"))?;
             ip(&format!("addr add fd98:98::{own}/64 dev {device} nodad"))?;
             ip(&format!("link set {device} up"))?;
-            // Nobody has to be asked for: that would take time, which is not the tunnel's.
+            // Static neighbours: address resolution takes time that is not the tunnel's.
             for address in [format!("10.98.0.{other}"), format!("fd98:98::{other}")] {
                 ip(&format!(
                     "neigh replace {address} lladdr {mac} dev {device} nud permanent"

@@ -15,13 +15,13 @@ use crate::judge::{DeviceReport, judge};
 use crate::netns::{Router, Spec};
 use crate::schedule::Schedule;
 
-/// The argument that makes a first program such a guest.
+/// The argument that makes a first program a guest of the suite.
 const ARGUMENT: &str = "ackwise-conform-guest";
 const JOB: &str = "conform.json";
 const ANSWER: &str = "conform-answer.json";
 const PROGRESS: &str = "progress";
 const CAPTURES: &str = "captures";
-/// The guest's random numbers start from here.
+/// Seed of the guest's random numbers.
 const SEED: u64 = 7;
 
 /// Host → guest.
@@ -38,11 +38,11 @@ enum Answer {
     Failed(String),
 }
 
-/// Where the guest says how far it is.
+/// The directory in which the guest reports its progress.
 static SHARED: OnceLock<PathBuf> = OnceLock::new();
 
-/// To be called first thing in `main`: where this process is the first one of a virtual
-/// machine that is to try a device, does that and powers off. Elsewhere it does nothing.
+/// Call this first thing in `main`. In the first process of a virtual machine that should test a
+/// device, it does that and powers off. Elsewhere it does nothing.
 pub fn run_if_guest() {
     virt::serve_if_guest(ARGUMENT, serve);
 }
@@ -69,7 +69,7 @@ fn work(job: &Job, directory: &Path) -> Result<DeviceReport, Error> {
     let schedule = Schedule::new(&chosen(&job.cases)?);
     let told = |packets: usize| {
         if let Some(directory) = SHARED.get() {
-            // Only for whoever waits: a failure changes nothing.
+            // This only shows progress to the user; a failure has no consequence.
             let _ = fs::write(directory.join(PROGRESS), packets.to_string());
         }
     };
@@ -77,7 +77,7 @@ fn work(job: &Job, directory: &Path) -> Result<DeviceReport, Error> {
     run(&mut router, &schedule, Some(&directory.join(CAPTURES)))
 }
 
-/// Tries a device here, on this machine's clock. Captures of failed cases go to `captures`.
+/// Runs a device here and judges it. Captures of failed cases go to `captures`.
 ///
 /// # Errors
 /// The device cannot be set up, or a capture cannot be written.
@@ -94,9 +94,9 @@ pub fn run(
     Ok(report)
 }
 
-/// Tries a device on a kernel in virtual time. `init` is the program that calls
-/// [`run_if_guest`] first thing; this program if `None`. Captures of failed cases go to a
-/// directory of the device's name in `captures`.
+/// Tests a device on a kernel in virtual time. `init` is the program that calls [`run_if_guest`]
+/// first thing; this program if `None`. Captures of failed cases go to a directory named after the
+/// device in `captures`.
 ///
 /// # Errors
 /// There is no such kernel, or the device cannot be set up there.

@@ -14,25 +14,25 @@ use crate::packet::{Side, without_hops};
 use crate::schedule::Schedule;
 
 const ETHERNET: usize = 14;
-/// Room for what arrives while this process is not scheduled.
+/// Buffer for packets that arrive while this process is not scheduled.
 const BUFFER_BYTES: libc::c_int = 16 << 20;
-/// A machine that is so late starts the schedule's clock later.
+/// If the machine is later than this, the schedule's start is moved.
 const LATE_NS: u64 = 2_000_000;
 
 /// A packet socket on an interface of the calling thread's namespace.
 #[derive(Debug)]
 pub(crate) struct Wire {
     socket: OwnedFd,
-    /// Where frames go, and where they come from.
+    /// Destination and source address of frames.
     to: [u8; 6],
     from: [u8; 6],
 }
 
 impl Wire {
-    /// Opens it. Frames go to the interface with the address `to`.
+    /// Opens a socket whose frames go to the interface with the address `to`.
     ///
     /// # Errors
-    /// There is no such interface, or the caller may not.
+    /// There is no such interface, or the caller lacks the permission.
     pub fn open(interface: &str, from: [u8; 6], to: [u8; 6]) -> Result<Self, Error> {
         let index = nix::net::if_::if_nametoindex(interface).map_err(LabError::errno(format!(
             "there is no interface {interface}"
@@ -73,10 +73,10 @@ impl Wire {
     }
 }
 
-/// Frames go to addresses of the endpoints, which a network card does not know as its own. This ends
-/// with the socket.
+/// Enables promiscuous mode, because frames go to addresses of the endpoints, which a network card
+/// does not know as its own. This ends with the socket.
 fn hear_all(socket: &OwnedFd, index: u32) -> Result<(), Error> {
-    // SAFETY: all zeroes is a value of `packet_mreq`.
+    // SAFETY: all zeroes is a valid `packet_mreq`.
     let mut request: libc::packet_mreq = unsafe { zeroed() };
     request.mr_ifindex = index as i32;
     request.mr_type = libc::PACKET_MR_PROMISC as u16;
@@ -90,7 +90,7 @@ fn hear_all(socket: &OwnedFd, index: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Waits until a packet has arrived at either, or that long.
+/// Waits until a packet has arrived on either wire, but at most `ns`.
 fn wait(wires: [&Wire; 2], ns: u64) {
     let mut polled = wires.map(|wire| libc::pollfd {
         fd: wire.socket.as_raw_fd(),
@@ -106,8 +106,8 @@ fn wait(wires: [&Wire; 2], ns: u64) {
     unsafe { libc::ppoll(polled.as_mut_ptr(), 2, &raw const time, std::ptr::null()) };
 }
 
-/// Sends what the schedule says, and gathers what arrives. `told` hears how many packets have
-/// left.
+/// Sends the packets of the schedule, and collects the arrivals. `told` is called with the number
+/// of packets sent.
 ///
 /// # Errors
 /// A packet cannot be sent.
@@ -151,12 +151,12 @@ pub(crate) fn run(
     Ok(arrivals)
 }
 
-/// The clock of the schedule. Where the machine is late it starts later from then on, so that the
-/// packets keep their distances.
+/// The clock of the schedule. If the machine is late, the start moves, so that later packets keep
+/// their intervals.
 struct Clock {
     start_ns: u64,
-    /// The start by which each packet left. It arrives by the same: what was in flight when the
-    /// start moved has not been faster.
+    /// The start at the time each packet left, by which its arrival is measured too: a packet in
+    /// flight when the start moved was not faster.
     left_by: HashMap<Vec<u8>, u64>,
 }
 
@@ -166,7 +166,7 @@ impl Clock {
         Self { start_ns, left_by }
     }
 
-    /// A packet leaves that has to at `at_ns`.
+    /// Notes that a packet leaves that was due at `at_ns`.
     fn departs(&mut self, packet: &[u8], at_ns: u64, now_ns: u64) {
         let late = now_ns.saturating_sub(self.start_ns + at_ns);
         if late > LATE_NS {
@@ -175,7 +175,8 @@ impl Clock {
         self.left_by.insert(without_hops(packet), self.start_ns);
     }
 
-    /// When a packet has arrived. One that the device has changed arrives by the start of now.
+    /// The arrival time of a packet. A packet that the device has changed is measured by the
+    /// current start.
     fn arrival_ns(&self, packet: &[u8], now_ns: u64) -> u64 {
         let start_ns = self.left_by.get(&without_hops(packet));
         now_ns.saturating_sub(*start_ns.unwrap_or(&self.start_ns))
@@ -188,7 +189,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A pause while a packet is held: it is late all the same.
+    /// A pause while a packet is held still counts as delay.
     #[test]
     fn what_is_in_flight_when_the_start_moves_has_not_been_faster() {
         let packet = |id: u8| {
@@ -199,7 +200,7 @@ mod tests {
         let mut clock = Clock::new(1000 * MS);
         clock.departs(&packet(1), 10 * MS, 1010 * MS);
         assert_eq!(clock.arrival_ns(&packet(1), 1015 * MS), 15 * MS);
-        // It had to leave at 20 ms and leaves 500 ms later.
+        // The packet was due at 20 ms and leaves 500 ms later.
         clock.departs(&packet(2), 20 * MS, 1520 * MS);
         assert_eq!(clock.arrival_ns(&packet(1), 1530 * MS), 530 * MS);
         assert_eq!(clock.arrival_ns(&packet(2), 1530 * MS), 30 * MS);

@@ -16,7 +16,7 @@ fn bridged() -> Netns {
             for interface in [near, far] {
                 ip(&format!("link set {interface} up"));
             }
-            // As network cards have it.
+            // Network cards have GRO on.
             run_command("ethtool", &format!("-K {near} gro on"));
         }
         ip("link set br0 up");
@@ -51,7 +51,7 @@ fn a_bridge_conforms_and_its_interfaces_are_left_as_they_were() {
     });
 }
 
-/// While it runs, the interfaces hear what goes to other addresses, and join nothing.
+/// While it runs, the interfaces receive frames for other addresses, and merge nothing.
 #[test]
 fn interfaces_hear_all_and_join_nothing() {
     let host = bridged();

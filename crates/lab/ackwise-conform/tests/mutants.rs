@@ -1,5 +1,5 @@
-//! The suite's own test: a filter that keeps the rules passes, and one that breaks any of
-//! them is caught, by the case that is there for it.
+//! Tests the suite itself: a filter that keeps the rules passes, and one that breaks any of them is
+//! caught by the case for that rule.
 
 mod reference;
 

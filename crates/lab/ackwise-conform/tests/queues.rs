@@ -1,4 +1,4 @@
-//! The queues of this repository before the judge.
+//! Judges the queues of this repository.
 
 use ackwise_conform::{
     Device as _, DeviceReport, InProcess, Outcome, Queue, QueueFilter, Schedule, cases, judge,
@@ -18,7 +18,7 @@ fn failures(report: &DeviceReport) -> Vec<String> {
         .collect()
 }
 
-/// What passes everything fails nothing: the cases ask for nothing that a wire does not do.
+/// A device that passes everything fails nothing: the cases ask for no more than a wire does.
 #[test]
 fn a_plain_queue_conforms() {
     let report = report("plain", Queue::plain());
@@ -33,7 +33,7 @@ fn the_contract_conforms_and_thins() {
         .failed()
         .map(|(case, _)| case.case.as_str())
         .collect();
-    // It sees one direction only, and cannot know which numbers were sent.
+    // It sees only one direction, and cannot know which numbers were sent.
     assert_eq!(failed, ["number-never-sent"], "{:?}", failures(&report));
     let thinned = report.thinned(Some("plain")).expect("ACKs");
     assert!(thinned > 30.0, "{thinned}");

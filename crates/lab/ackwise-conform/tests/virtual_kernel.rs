@@ -1,4 +1,4 @@
-//! Devices of Linux 6.12, in virtual time: `docs/conformance.md` has what is asserted here.
+//! Tests devices of Linux 6.12 in virtual time. `docs/conformance.md` has what is asserted here.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ fn failed(report: &DeviceReport, level: Level) -> Vec<&str> {
     failed.map(|(case, _)| case.case.as_str()).collect()
 }
 
-/// The suite asks for nothing that a router with a plain queue does not do.
+/// The suite asks for no more than a router with a plain queue does.
 #[test]
 fn plain_queues_conform() {
     for device in ["pfifo", "cake-no-ack-filter"] {
@@ -45,7 +45,7 @@ fn the_datapath_conforms_and_thins() {
     assert!(thinned > 20.0, "{thinned}");
 }
 
-/// cake loses marks of AccECN where ACE wraps, and does nothing for other flows with AccECN.
+/// cake loses AccECN marks where ACE wraps, and thins hardly any ACKs of other flows with AccECN.
 #[test]
 fn the_filter_of_cake_loses_wraps_of_ace() {
     let report = report("cake-ack-filter");
@@ -60,7 +60,7 @@ fn the_filter_of_cake_loses_wraps_of_ace() {
     assert!(thinned("accecn") < 5.0, "{}", thinned("accecn"));
 }
 
-/// The tunnel restores every ACK as it was. A RST that follows one does not wait for its bundle.
+/// The tunnel restores every ACK exactly. A RST that follows an ACK does not wait for its bundle.
 #[test]
 fn the_tunnel_loses_nothing() {
     let report = report("tunnel");

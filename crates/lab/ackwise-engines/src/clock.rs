@@ -1,4 +1,4 @@
-//! The one clock that everything in a run is measured by.
+//! The clock by which everything in a run is measured.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,11 +11,11 @@ pub fn now_ns() -> u64 {
     read(ClockId::CLOCK_MONOTONIC)
 }
 
-/// Whether computing takes no time.
+/// Whether computation takes no time, as in virtual time.
 static FREE: AtomicBool = AtomicBool::new(false);
 
-/// From now on computing takes no time in this process, and nobody asks the
-/// kernel how much it took.
+/// Declares that computation takes no time in this process: CPU clocks then read 0 and the kernel
+/// is no longer asked.
 pub(crate) fn computing_is_free() {
     FREE.store(true, Ordering::Relaxed);
 }
@@ -36,13 +36,13 @@ fn read(clock: ClockId) -> u64 {
     })
 }
 
-/// Seconds of a span of nanoseconds.
+/// Converts nanoseconds to seconds.
 #[must_use]
 pub fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// Nanoseconds of a duration, saturating.
+/// Converts a duration to nanoseconds, saturating.
 #[must_use]
 pub fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)

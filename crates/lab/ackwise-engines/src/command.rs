@@ -1,4 +1,4 @@
-//! Runs `ip`, `tc` and `ethtool`, and says what went wrong.
+//! Runs `ip`, `tc` and `ethtool`, and reports their errors.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -10,8 +10,8 @@ use crate::error::LabError;
 /// Runs a program to its end and returns its standard output.
 ///
 /// # Errors
-/// The program could not be started, or did not succeed; the error carries the
-/// command line and what the program said.
+/// The program could not be started or did not succeed; the error carries the command line and the
+/// program's output.
 pub fn run<S: AsRef<OsStr>>(program: &str, args: &[S]) -> Result<String, LabError> {
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::null());
@@ -21,11 +21,11 @@ pub fn run<S: AsRef<OsStr>>(program: &str, args: &[S]) -> Result<String, LabErro
     finish(&describe(program, args), output)
 }
 
-/// Feeds lines to `ip -batch -` in a namespace (its name), or in the current
-/// one. One process for many changes.
+/// Feeds lines to `ip -batch -` in the named namespace, or in the current one. One process makes
+/// many changes.
 ///
 /// # Errors
-/// As for [`run`]; the line that failed is in what the program said.
+/// As for [`run`]; the program's output names the line that failed.
 pub fn ip_batch(namespace: Option<&str>, lines: &[String]) -> Result<(), LabError> {
     if lines.is_empty() {
         return Ok(());
@@ -61,7 +61,7 @@ pub fn ip_batch(namespace: Option<&str>, lines: &[String]) -> Result<(), LabErro
     finish(&described, output).map(drop)
 }
 
-/// The line, from 1, that `ip` says it failed at: "Command failed -:11".
+/// The line number, counted from 1, at which `ip` says it failed: "Command failed -:11".
 fn failed_line(said: &str) -> Option<usize> {
     let (_, number) = said.rsplit_once("Command failed -:")?;
     number.trim().parse().ok().filter(|&number| number > 0)

@@ -6,29 +6,28 @@ use ackwise_scenario::record::{AckKinds, StretchBin};
 
 use crate::frame::{Segment, flag};
 
-/// Longest stretch that has a bar of its own.
+/// Longest stretch with a bar of its own in the histogram.
 const MAX_STRETCH: usize = 4096;
-/// Without a SYN seen, segments are taken to carry this much.
+/// Segment size that is assumed if no SYN was seen.
 const USUAL_MSS: u32 = 1448;
-/// A series does not grow beyond this.
+/// Maximum number of values in a series.
 const MAX_BUCKETS: usize = 1_000_000;
 
-/// How a flow is told from others: by the port of its listening side.
+/// Identifies a flow by the port of its listening side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowPort {
     /// The port.
     pub port: u16,
-    /// Whether data flow towards it (else the listening side sends the data).
+    /// Whether data flow towards the port; otherwise the listening side sends the data.
     pub data_to_port: bool,
 }
 
 /// What was counted for one flow.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FlowCount {
-    /// Data segments that entered the wire's queue, dropped ones too.
+    /// Data segments that entered the wire's queue, including dropped ones.
     pub data_offered: u64,
-    /// Data segments that entered the wire's queue and had been sent before, dropped ones
-    /// too.
+    /// Retransmitted data segments that entered the wire's queue, including dropped ones.
     pub retransmits: u64,
     /// Data segments that arrived.
     pub data_segments: u64,
@@ -36,9 +35,9 @@ pub struct FlowCount {
     pub acks: AckKinds,
     /// ACKs that found the queue full.
     pub acks_dropped: u64,
-    /// Bytes of the ACKs on the wire, IP packets.
+    /// Bytes of the ACKs on the wire, counted as IP packets.
     pub ack_ip_bytes: u64,
-    /// Bytes of the ACKs on the wire, frames.
+    /// Bytes of the ACKs on the wire, counted as frames.
     pub ack_frame_bytes: u64,
     /// `stretch[n]`: ACKs that newly acknowledged *n* segments.
     stretch: Vec<u64>,
@@ -49,7 +48,7 @@ pub struct FlowCount {
 }
 
 impl FlowCount {
-    /// The stretch histogram, bars of zero left out.
+    /// The stretch histogram without empty bars.
     #[must_use]
     pub fn stretch(&self) -> Vec<StretchBin> {
         self.stretch
@@ -64,22 +63,22 @@ impl FlowCount {
     }
 }
 
-/// What is remembered of a connection.
+/// State of a connection.
 #[derive(Debug, Clone, Default)]
 struct Connection {
-    /// Least MSS that either side announced.
+    /// Smallest MSS that either side announced.
     mss: Option<u32>,
-    /// Largest payload that a single segment had.
+    /// Largest payload seen in a single segment.
     segment: u32,
     /// Highest sequence number that data have reached.
     data_end: Option<u32>,
-    /// Highest acknowledgment, and the window of the last ACK.
+    /// Highest acknowledgment number; `window` is that of the last ACK.
     acked: Option<u32>,
     window: u16,
 }
 
 impl Connection {
-    /// How many segments so many bytes are.
+    /// The number of segments that this many bytes make.
     fn segments(&self, bytes: u32) -> u32 {
         let size = match self.segment {
             0 => USUAL_MSS,
@@ -88,7 +87,7 @@ impl Connection {
         bytes.div_ceil(size).max(1)
     }
 
-    /// A SYN or a SYN-ACK entered the link; a SYN begins a connection anew.
+    /// Handles a SYN or SYN-ACK that entered the link. A SYN resets the connection's state.
     fn on_syn(&mut self, segment: &Segment) {
         if segment.flags & flag::ACK == 0 {
             *self = Self::default();
@@ -98,7 +97,7 @@ impl Connection {
         }
     }
 
-    /// Data of the flow entered the link. Returns how many segments they are.
+    /// Handles data of the flow that entered the link. Returns the number of segments.
     fn on_data(&mut self, segment: &Segment, count: &mut FlowCount) -> u32 {
         let largest = self
             .mss
@@ -123,7 +122,7 @@ impl Connection {
         segments
     }
 
-    /// Data of the other direction entered the link: they acknowledge, too.
+    /// Handles data of the other direction, which acknowledge too.
     fn on_data_of_receiver(&mut self, segment: &Segment) {
         if segment.flags & flag::ACK == 0 {
             return;
@@ -134,7 +133,7 @@ impl Connection {
         self.window = segment.window;
     }
 
-    /// The link's queue took a pure ACK: counts its kind and its stretch.
+    /// Handles a pure ACK that the link's queue accepted: counts its kind and its stretch.
     fn on_ack(&mut self, segment: &Segment, count: &mut FlowCount) {
         let advance = match self.acked {
             Some(acked) if before(acked, segment.ack) => segment.ack.wrapping_sub(acked),
@@ -164,7 +163,7 @@ impl Connection {
     }
 }
 
-/// Names a connection.
+/// Identifies a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct ConnectionKey {
     /// Port of the listening side.
@@ -174,7 +173,7 @@ struct ConnectionKey {
 }
 
 impl ConnectionKey {
-    /// The connection of a segment that goes to the listening side, or comes from it.
+    /// The connection of a segment to the listening side, or from it.
     fn of(segment: &Segment, to_listening: bool) -> Self {
         match to_listening {
             true => Self {
@@ -189,7 +188,7 @@ impl ConnectionKey {
     }
 }
 
-/// A data segment that is on its way: what to count when it arrives.
+/// A data segment in flight: what to count when it arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
     flow: u16,
@@ -222,8 +221,7 @@ fn bump(series: &mut Vec<u32>, bucket: usize, by: u32) {
 }
 
 impl WireCounter {
-    /// Counts for these flows; series begin at `start_ns` and have a value for
-    /// each `interval_ns`.
+    /// Counts these flows. Series begin at `start_ns` and have one value per `interval_ns`.
     #[must_use]
     pub fn new(ports: Vec<FlowPort>, start_ns: u64, interval_ns: u64) -> Self {
         Self {
@@ -235,7 +233,7 @@ impl WireCounter {
         }
     }
 
-    /// What was counted, flow by flow.
+    /// The counts, flow by flow.
     #[must_use]
     pub fn flows(&self) -> &[FlowCount] {
         &self.flows
@@ -252,7 +250,7 @@ impl WireCounter {
         segment.payload_len > 0 && self.towards(segment).is_some()
     }
 
-    /// The flow of which a segment is on its way from the sender.
+    /// The flow and connection of a segment that travels from the data's sender to its receiver.
     fn towards(&self, segment: &Segment) -> Option<(usize, ConnectionKey)> {
         self.ports.iter().enumerate().find_map(|(flow, known)| {
             let key = ConnectionKey::of(segment, known.data_to_port);
@@ -260,8 +258,8 @@ impl WireCounter {
         })
     }
 
-    /// A segment entered the link; `accepted` is false if its queue was full.
-    /// Returns what to hand to [`arrived`](Self::arrived) if it carries data.
+    /// A segment entered the link; `accepted` is false if its queue was full. Returns the mark for
+    /// [`arrived`](Self::arrived) if it carries data.
     pub fn entered(
         &mut self,
         segment: &Segment,
@@ -306,8 +304,8 @@ impl WireCounter {
         None
     }
 
-    /// A segment left the link at its far end, where nobody kept what
-    /// [`entered`](Self::entered) said of it.
+    /// Counts a segment that left the link at its far end, for callers that did not keep the mark
+    /// from [`entered`](Self::entered).
     pub fn delivered(&mut self, segment: &Segment, now_ns: u64) {
         if segment.payload_len == 0 {
             return;
@@ -324,7 +322,7 @@ impl WireCounter {
         }
     }
 
-    /// Data reached the far end, `copies` times.
+    /// Counts data that reached the far end, `copies` times.
     pub fn arrived(&mut self, mark: Mark, copies: u32, now_ns: u64) {
         let bucket = self.bucket(now_ns);
         if let Some(count) = self.flows.get_mut(usize::from(mark.flow)) {
@@ -395,7 +393,7 @@ mod tests {
         let mut wire = Wire::new();
         wire.data(100, 1460);
         wire.data(1560, 1460);
-        wire.ack(100, 50, &[]); // the first: nothing to compare with
+        wire.ack(100, 50, &[]); // the first ACK: nothing to compare with
         wire.ack(3020, 50, &[]); // pure, two segments
         wire.ack(3020, 50, &[]); // duplicate
         wire.ack(3020, 60, &[]); // window update

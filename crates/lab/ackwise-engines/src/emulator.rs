@@ -1,11 +1,10 @@
 //! A link between two namespaces: two TAP devices and the elements of
 //! `ackwise-queue` between them.
 //!
-//! One thread a link. It takes each frame that a node sends, offers it to that
-//! direction's [`Link`], and writes it to the other node's device when it is
-//! due. A TAP device has no offloads: what crosses is what a wire would carry,
-//! spaced as a wire would space it. How late each frame was is measured and
-//! reported.
+//! Each link has one thread. It takes each frame that a node sends, offers it to that direction's
+//! [`Link`], and writes it to the other node's device when it is due. A TAP device has no offloads:
+//! what crosses is what a wire would carry, spaced as a wire would space it. The lateness of each
+//! frame is measured and reported.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -34,38 +33,37 @@ use crate::queue_lengths::QueueSample;
 
 /// Frames taken from one device before deliveries get their turn.
 const BATCH: usize = 32;
-/// Longest sleep, so that a request to stop is seen.
+/// Longest sleep, which bounds the delay until a stop request is seen.
 const NAP_NS: u64 = 20_000_000;
-/// Priority among real-time threads; ordinary work never delays the wire.
+/// Real-time priority of the thread, so that ordinary work does not delay the wire.
 const PRIORITY: libc::c_int = 20;
-/// Over each such window the thread must sleep a little: a kernel takes the CPU
-/// from real-time threads that use more than 95 % of a second (by default, see
-/// `sched_rt_runtime_us`), for the rest of that second.
+/// Window in which the thread must sleep for at least `MIN_SLEEP_NS`. The kernel stops real-time
+/// threads that use more than 95 % of a second (by default, see `sched_rt_runtime_us`) for the rest
+/// of that second.
 pub const WINDOW_NS: u64 = 100_000_000;
-/// A window in which less than this was slept is followed by one without
-/// waiting awake.
+/// After a window with less sleep than this, the thread does not spin in the next one.
 const LEISURE_NS: u64 = WINDOW_NS / 4;
-/// The least sleep in a window.
+/// Minimum sleep per window.
 const MIN_SLEEP_NS: u64 = WINDOW_NS * 6 / 100;
 /// Ethernet header and two VLAN tags.
 const FRAME_OVERHEAD: usize = 14 + 8;
 
-/// What a link needs to run.
+/// The configuration of a link.
 #[derive(Debug)]
 pub struct EmulatorConfig {
     /// Name of the link, for messages.
     pub name: String,
     /// The devices of its two ends.
     pub taps: [File; 2],
-    /// What it does, from end 0 and from end 1.
+    /// The behaviour of the two directions, from end 0 and from end 1.
     pub directions: [LinkConfig; 2],
-    /// What of the directions changes over time, from `start_ns` on.
+    /// Changes of the directions over time, starting at `start_ns`.
     pub changes: [Option<LinkChanges>; 2],
     /// Whether the two directions take turns on one medium.
     pub half_duplex: bool,
-    /// What the two stations do that contend for a medium of IEEE 802.11, if it is one.
+    /// The two stations that contend for an IEEE 802.11 medium, if the link is one.
     pub wifi: Option<WifiConfig>,
-    /// Drops what exceeds, before the queues.
+    /// Policers before the queues.
     pub police: [Option<Policer>; 2],
     /// Largest IP packet.
     pub mtu: u32,
@@ -73,44 +71,44 @@ pub struct EmulatorConfig {
     pub counter: WireCounter,
     /// Captures at its two ends.
     pub captures: [Option<Pcap>; 2],
-    /// When the last moments before a frame is due are spent waiting without
-    /// sleep: this long. It costs CPU and buys punctuality.
+    /// The time before a frame is due that the thread spins instead of sleeping. It costs CPU and
+    /// buys punctuality.
     pub spin_ns: u64,
-    /// Queue lengths are sampled this often from `start_ns` on; 0: never.
+    /// Sampling interval of queue lengths, from `start_ns` on; 0 for no samples.
     pub sample_ns: u64,
-    /// Start of the samples, and of what changes over time.
+    /// Start of the samples and of the changes over time.
     pub start_ns: u64,
 }
 
-/// What a link did.
+/// The results of a link.
 #[derive(Debug)]
 pub struct EmulatorReport {
     /// The statistics of the two directions.
     pub stats: [LinkStats; 2],
-    /// Frames that policers dropped; nothing where there is none.
+    /// Frames that each policer dropped; `None` without a policer.
     pub policed: [Option<u64>; 2],
-    /// Nanoseconds between when frames were due and when they were delivered.
+    /// Nanoseconds between the time a frame was due and its delivery.
     pub lateness: Histogram,
-    /// What crossed.
+    /// Counts of what crossed the link.
     pub counter: WireCounter,
-    /// CPU time spent delivering to each end: the receiving stack runs there.
+    /// CPU time spent delivering to each end, which includes the work of the receiving stack.
     pub stack_cpu_ns: [u64; 2],
-    /// Frames that an end's device would not take (it was down or gone).
+    /// Frames that the device of an end refused because it was down or gone.
     pub refused: [u64; 2],
-    /// Whether the thread ran with real-time priority, or why not.
+    /// Whether the thread ran with real-time priority, or the reason why not.
     pub realtime: Result<(), String>,
-    /// How often it had to sleep although frames were due: the link is faster
-    /// than the machine.
+    /// How often the thread had to sleep although frames were due: the link is faster than the
+    /// machine.
     pub overloads: u64,
-    /// How long it ran.
+    /// Runtime of the link.
     pub span_ns: u64,
     /// Queue lengths of the two directions.
     pub queues: [Vec<QueueSample>; 2],
-    /// What went wrong.
+    /// Errors during the run.
     pub errors: Vec<String>,
 }
 
-/// A running link; it ends when this is dropped.
+/// A running link, which ends on drop.
 #[derive(Debug)]
 pub struct Emulator {
     name: String,
@@ -147,13 +145,13 @@ impl Emulator {
         &self.name
     }
 
-    /// From now on the wire silently loses IP packets larger than this: a path
-    /// MTU that shrinks behind a box that tells nobody.
+    /// From now on, the wire silently loses IP packets larger than this, like a path MTU that
+    /// shrinks behind a box that sends no ICMP.
     pub fn lose_larger_than(&self, mtu: u32) {
         self.mtu.store(mtu, Ordering::Relaxed);
     }
 
-    /// Ends the link and returns what it did.
+    /// Ends the link and returns its results.
     ///
     /// # Errors
     /// Its thread panicked.
@@ -184,7 +182,7 @@ struct Slot {
     mark: Option<Mark>,
 }
 
-/// Everything that the thread owns.
+/// The state of the thread.
 struct Wire {
     taps: [File; 2],
     links: [Link<u32>; 2],
@@ -289,7 +287,7 @@ impl Wire {
         }
     }
 
-    /// Takes what the node at `end` has sent.
+    /// Takes the frames that the node at `end` has sent.
     fn take_from(&mut self, end: usize) {
         for _ in 0..BATCH {
             if self.free.is_empty() {
@@ -297,8 +295,8 @@ impl Wire {
             }
             let Some(index) = self.free.pop() else { return };
             let slot = &mut self.pool[index as usize];
-            // EAGAIN: nothing more. Anything else means that the device is
-            // down or gone, and may come back.
+            // EAGAIN: no more frames. Any other error means that the device is down or gone; it may
+            // come back.
             let Ok(len @ 1..) = self.taps[end].read(&mut slot.bytes) else {
                 self.free.push(index);
                 return;
@@ -344,7 +342,7 @@ impl Wire {
         }
     }
 
-    /// Gives the other node what is due of that sent by `end`.
+    /// Delivers the due frames that `end` sent to the other node.
     fn deliver_from(&mut self, end: usize) {
         if self.links[end]
             .next_wakeup()
@@ -407,7 +405,7 @@ impl Wire {
         self.next_sample_ns = now - (now - self.next_sample_ns) % self.sample_ns + self.sample_ns;
     }
 
-    /// Sleeps until a frame comes or is due.
+    /// Sleeps until a frame arrives or is due.
     fn wait(&mut self) {
         let due = self.links.iter().filter_map(Link::next_wakeup).min();
         let now = now_ns();
@@ -430,7 +428,7 @@ impl Wire {
             PollFd::new(a.as_fd(), PollFlags::POLLIN),
             PollFd::new(b.as_fd(), PollFlags::POLLIN),
         ];
-        // Woken by a signal or not at all: the loop looks at everything anyway.
+        // The result does not matter: the loop checks everything in any case.
         let _ = ppoll(&mut waiting, Some(timeout), None);
         // A device that is down reports an error at once; don't spin on it.
         let broken = |fd: &PollFd<'_>| {
@@ -445,12 +443,12 @@ impl Wire {
     }
 }
 
-/// How much a thread has slept lately.
+/// How much a thread has slept recently.
 #[derive(Debug, Default)]
 struct Pace {
     window_began_ns: u64,
     slept_ns: u64,
-    /// There was little time to sleep in the last window.
+    /// Whether the last window had little sleep.
     hurried: bool,
 }
 
@@ -459,7 +457,7 @@ impl Pace {
         self.slept_ns += span_ns;
     }
 
-    /// Begins a new window when it is time.
+    /// Begins a new window if the current one is over.
     fn turn(&mut self, now: u64) {
         if now - self.window_began_ns >= WINDOW_NS {
             self.hurried = self.slept_ns < LEISURE_NS;
@@ -468,7 +466,7 @@ impl Pace {
         }
     }
 
-    /// How long to sleep now, frames or not, so that the window has its least.
+    /// How long to sleep now, even if frames are due, to reach the window's minimum.
     fn rest(&self, now: u64) -> Option<u64> {
         let missing = MIN_SLEEP_NS.checked_sub(self.slept_ns)?;
         let left = WINDOW_NS.saturating_sub(now - self.window_began_ns);
@@ -476,7 +474,7 @@ impl Pace {
     }
 }
 
-/// Gives the calling thread real-time priority, or says why it has none.
+/// Gives the calling thread real-time priority, or returns the reason why it cannot.
 fn become_realtime() -> Result<(), String> {
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
     let Err(reason) = schedule(0, policy, PRIORITY) else {

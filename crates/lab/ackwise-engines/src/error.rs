@@ -1,8 +1,8 @@
-//! What can go wrong in the lab.
+//! Errors of the lab.
 
 use std::io;
 
-/// Why the lab could not do what it was asked.
+/// The reason why the lab could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
@@ -11,13 +11,13 @@ pub enum LabError {
     Missing {
         /// What is missing.
         what: String,
-        /// What to do about it.
+        /// How to provide it.
         mend: String,
     },
     /// The scenario asks for something that cannot be built.
     #[error("the scenario cannot be built: {0}")]
     Scenario(String),
-    /// A place in the scenario file asks for something that does not exist.
+    /// A place in the scenario file names something that does not exist.
     #[error(transparent)]
     Invalid(#[from] ackwise_scenario::ScenarioError),
     /// The datapath could not be attached.
@@ -27,7 +27,7 @@ pub enum LabError {
         node: String,
         /// Its interface.
         interface: String,
-        /// Why.
+        /// The cause.
         source: Box<ackwise_datapath::Error>,
     },
     /// A program that the lab runs failed.
@@ -35,29 +35,29 @@ pub enum LabError {
     Command {
         /// The command line.
         command: String,
-        /// How it ended.
+        /// Exit status.
         status: String,
-        /// What it said.
+        /// Standard error.
         stderr: String,
     },
-    /// The operating system refused something.
+    /// The operating system refused an operation.
     #[error("{what}: {source}")]
     Os {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
-    /// An emulated machine did not do its job; with what it last said.
+    /// An emulated machine did not do its job; the text includes its last output.
     #[error("{0}")]
     Guest(String),
     /// A virtual machine could not be booted, or failed.
     #[error(transparent)]
     Machine(#[from] ackwise_uml::Error),
-    /// What stood in the way of a run in a virtual machine.
+    /// The reason why a run in a virtual machine failed.
     #[error("{0}")]
     Run(String),
-    /// What stood in the way of every run of the scenario in a virtual machine.
+    /// The reason why every run of the scenario in a virtual machine fails.
     #[error("{0}")]
     InGuest(String),
     /// The run was cancelled.
@@ -69,7 +69,7 @@ pub enum LabError {
 }
 
 impl LabError {
-    /// Whether what one run met, the next will meet too.
+    /// Whether the next run will fail in the same way.
     #[must_use]
     pub fn is_of_scenario(&self) -> bool {
         matches!(
@@ -84,7 +84,7 @@ impl LabError {
         )
     }
 
-    /// Whether the caller named something that is not there or cannot be.
+    /// Whether the caller named something that does not or cannot exist.
     #[must_use]
     pub fn is_bad_input(&self) -> bool {
         matches!(
@@ -95,13 +95,13 @@ impl LabError {
         )
     }
 
-    /// Wraps an error of the system with what was tried.
+    /// Wraps a system error with the operation that failed.
     pub fn os(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Os { what, source }
     }
 
-    /// Wraps an `errno` of the `nix` crate with what was tried.
+    /// Wraps an `errno` of the `nix` crate with the operation that failed.
     pub fn errno(what: impl Into<String>) -> impl FnOnce(nix::Error) -> Self {
         let what = what.into();
         move |errno| Self::Os {

@@ -1,24 +1,24 @@
-//! What the lab reads off a frame.
+//! Reads what the lab needs from a frame.
 //!
-//! This parser is deliberately not the one that the policies use: what is
-//! counted here is the evidence for what they did. It takes frames that Linux
-//! itself sent, reads what the counters need, and gives up on anything else.
+//! This parser is deliberately separate from the policies' parser: what it counts is the evidence
+//! for what they did. It handles frames that Linux itself sent, reads what the counters need, and
+//! rejects everything else.
 
 use ackwise_headers::LinkKind;
 
 /// FIN, SYN, RST and ACK in the flags byte of TCP.
 pub mod flag {
-    /// No more data from the sender.
+    /// FIN: no more data from the sender.
     pub const FIN: u8 = 0x01;
-    /// Synchronise sequence numbers.
+    /// SYN: synchronise sequence numbers.
     pub const SYN: u8 = 0x02;
-    /// Reset the connection.
+    /// RST: reset the connection.
     pub const RST: u8 = 0x04;
-    /// The acknowledgment number counts.
+    /// ACK: the acknowledgment number is valid.
     pub const ACK: u8 = 0x10;
 }
 
-/// A TCP segment, as much of it as is counted.
+/// The counted parts of a TCP segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
     /// Source port.
@@ -46,7 +46,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Whether it carries no data and only acknowledges.
+    /// Whether the segment carries no data and only acknowledges.
     #[must_use]
     pub fn is_ack_only(&self) -> bool {
         self.payload_len == 0
@@ -54,7 +54,7 @@ impl Segment {
             && self.flags & flag::ACK != 0
     }
 
-    /// One past the last sequence number that it takes.
+    /// One past the last sequence number of the segment.
     #[must_use]
     pub fn seq_end(&self) -> u32 {
         self.seq.wrapping_add(self.payload_len)
@@ -63,9 +63,8 @@ impl Segment {
 
 /// Reads an Ethernet frame; `None` if it is not TCP over IPv4 or IPv6.
 ///
-/// The frame may be cut after the TCP header: lengths are taken from the IP
-/// header, or from `wire_len` where that says 0 (a segment that the device is
-/// to cut up).
+/// The frame may be truncated after the TCP header: lengths come from the IP header, or from
+/// `wire_len` if the header says 0 (a segment that the device will split).
 #[must_use]
 pub fn parse(frame: &[u8], wire_len: usize) -> Option<Segment> {
     let read = ackwise_headers::tcp(frame, LinkKind::Ethernet, wire_len).ok()?;

@@ -9,9 +9,8 @@
 //! The [`virt`] engine does the same inside a kernel of its own, in virtual
 //! time.
 //!
-//! Nothing outside the namespaces that it makes is touched; they vanish on
-//! every way out, and [`netns::remove_leftovers`] sweeps up after a process
-//! that was killed.
+//! The engine touches nothing outside the namespaces that it creates. They are removed on every
+//! exit path, and [`netns::remove_leftovers`] cleans up after a process that was killed.
 
 pub mod clock;
 pub mod command;

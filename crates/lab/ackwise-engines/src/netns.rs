@@ -1,4 +1,4 @@
-//! Network namespaces of our own, gone when we are.
+//! Network namespaces that are removed when this process ends.
 
 use std::fs::{self, File};
 use std::io;
@@ -23,10 +23,10 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Makes a namespace of that name.
+    /// Creates a namespace with this name.
     ///
     /// # Errors
-    /// It exists, or the caller may not.
+    /// The namespace exists already, or the caller lacks the permission.
     pub fn create(name: &str) -> Result<Self, LabError> {
         command::run("ip", &["netns", "add", name])?;
         let path = Path::new(DIRECTORY).join(name);
@@ -50,7 +50,7 @@ impl Namespace {
         &self.name
     }
 
-    /// Another handle to it; the namespace itself goes with the first.
+    /// Another handle to the namespace. It does not keep the namespace's name alive.
     ///
     /// # Errors
     /// No file descriptor is left.
@@ -98,11 +98,11 @@ pub struct Entrance {
 }
 
 impl Entrance {
-    /// Moves the calling thread into the namespace, for good: sockets that it
-    /// opens and processes that it starts live there.
+    /// Moves the calling thread into the namespace permanently: sockets that it opens and processes
+    /// that it starts live there.
     ///
     /// # Errors
-    /// The caller may not.
+    /// The caller lacks the permission.
     pub fn enter(&self) -> Result<(), LabError> {
         setns(&self.file, CloneFlags::CLONE_NEWNET)
             .map_err(LabError::errno("cannot enter a network namespace"))
@@ -113,7 +113,7 @@ impl Entrance {
 /// calling thread must be inside.
 ///
 /// # Errors
-/// A parameter does not exist or refuses its value.
+/// A parameter does not exist or does not accept the value.
 pub fn set_sysctls<'a>(
     settings: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Result<(), LabError> {
@@ -132,8 +132,8 @@ pub fn get_sysctl(name: &str) -> io::Result<String> {
     fs::read_to_string(sysctl_path(name)).map(|text| text.trim().to_owned())
 }
 
-/// `net.ipv4.conf.eth0/1.x`: as `sysctl` has it, a dot separates and a slash
-/// stands for a dot in a name.
+/// The path of a parameter such as `net.ipv4.conf.eth0/1.x`. As in `sysctl`, a dot separates
+/// components and a slash stands for a dot within a name.
 fn sysctl_path(name: &str) -> PathBuf {
     let path: String = name
         .chars()
@@ -146,7 +146,7 @@ fn sysctl_path(name: &str) -> PathBuf {
     Path::new("/proc/sys").join(path)
 }
 
-/// Namespaces that this tool made, of any process.
+/// Namespaces that this tool created, in any process.
 #[must_use]
 pub fn ours() -> Vec<String> {
     let Ok(entries) = fs::read_dir(DIRECTORY) else {
@@ -160,8 +160,8 @@ pub fn ours() -> Vec<String> {
     names
 }
 
-/// Removes namespaces of processes that are no more (killed, crashed); returns
-/// their names. Those of living processes stay.
+/// Removes the namespaces of processes that no longer exist (killed, crashed) and returns their
+/// names. Those of running processes stay.
 ///
 /// # Errors
 /// One of them could not be removed.

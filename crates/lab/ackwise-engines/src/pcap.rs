@@ -1,4 +1,4 @@
-//! Writes capture files that any analyser opens.
+//! Writes capture files.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -12,20 +12,20 @@ use crate::error::LabError;
 #[derive(Debug)]
 pub struct Pcap {
     file: BufWriter<File>,
-    /// Added to the monotonic clock for the time of day.
+    /// Offset from the monotonic clock to the time of day.
     offset_ns: u64,
     snap: usize,
 }
 
-/// "pcap with nanoseconds", in the byte order of the writer.
+/// Magic number of a pcap file with nanoseconds, in the byte order of the writer.
 const MAGIC: u32 = 0xa1b2_3c4d;
 const LINK_TYPE_ETHERNET: u32 = 1;
 
 impl Pcap {
-    /// Makes a file; frames are cut after `snap` bytes.
+    /// Creates a file; frames are truncated to `snap` bytes.
     ///
     /// # Errors
-    /// The file cannot be made or written.
+    /// The file cannot be created or written.
     pub fn create(path: &Path, snap: usize) -> Result<Self, LabError> {
         let failed = || LabError::os(format!("cannot write {}", path.display()));
         let mut file = BufWriter::with_capacity(1 << 20, File::create(path).map_err(failed())?);
@@ -48,7 +48,7 @@ impl Pcap {
         })
     }
 
-    /// Adds a frame that was seen at a time of the monotonic clock.
+    /// Adds a frame that was seen at `at_ns` of the monotonic clock.
     ///
     /// # Errors
     /// The disk is full or gone.
@@ -64,7 +64,7 @@ impl Pcap {
         self.file.write_all(&frame[..kept])
     }
 
-    /// Writes what is still in memory.
+    /// Flushes the file.
     ///
     /// # Errors
     /// The disk is full or gone.

@@ -1,9 +1,9 @@
-//! From nodes and links to interfaces, addresses, routes and paths.
+//! Turns nodes and links into interfaces, addresses, routes and paths.
 //!
-//! Nothing here touches the system. Links joined by bridges are one segment;
-//! each segment gets an IPv4 and an IPv6 prefix, each end of a link at a host or
-//! router an address in both; each node a static route to every segment that it
-//! can reach through routers, by the fewest hops.
+//! Nothing here touches the system. Links joined by bridges form one segment. Each segment gets an
+//! IPv4 and an IPv6 prefix. Each end of a link at a host or router gets an address in both. Each
+//! node gets a static route, by the fewest hops, to every segment that it can reach through
+//! routers.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,11 +12,11 @@ use ackwise_scenario::{IpVersion, NodeKind, Scenario};
 
 use crate::error::LabError;
 
-/// The port of the first flow's listening side. The next flows' ports follow.
+/// The port of the first flow's listening side; later flows use the following ports.
 pub const FIRST_PORT: u16 = 5001;
-/// Longest name of an interface that Linux takes.
+/// Longest interface name that Linux accepts.
 const MAX_INTERFACE_NAME: usize = 15;
-/// A device with a smaller mtu has no IPv6 (RFC 8200 §5).
+/// A device with a smaller MTU has no IPv6 (RFC 8200 §5).
 const MIN_MTU_V6: u32 = 1280;
 
 /// One end of a link.
@@ -28,7 +28,7 @@ pub struct Interface {
     pub node: usize,
     /// Index of the link.
     pub link: usize,
-    /// 0 if it is the link's first end, else 1.
+    /// 0 for the link's first end, 1 for the second.
     pub end: usize,
     /// Link-layer address.
     pub mac: [u8; 6],
@@ -55,7 +55,7 @@ impl Interface {
     }
 }
 
-/// How a node reaches a segment that it is not on.
+/// A route from a node to a segment that it is not on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     /// The segment.
@@ -66,7 +66,7 @@ pub struct Route {
     pub out: usize,
 }
 
-/// A link crossed, and from which end.
+/// A link on a path, and the end at which packets enter it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hop {
     /// Index of the link.
@@ -78,9 +78,9 @@ pub struct Hop {
 /// Everything that is decided before anything is built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Two per link: that of end 0 at `2·link`, of end 1 at `2·link + 1`.
+    /// Two per link: end 0 at `2·link`, end 1 at `2·link + 1`.
     pub interfaces: Vec<Interface>,
-    /// For each node.
+    /// The routes of each node.
     pub routes: Vec<Vec<Route>>,
     kinds: Vec<NodeKind>,
     segments: usize,
@@ -90,8 +90,7 @@ impl Plan {
     /// Plans a scenario.
     ///
     /// # Errors
-    /// Bridges form a loop, or there are more segments or interfaces than
-    /// addresses.
+    /// Bridges form a loop, or there are more segments or interfaces than addresses.
     pub fn new(scenario: &Scenario) -> Result<Self, LabError> {
         let kinds: Vec<NodeKind> = scenario.nodes.iter().map(|node| node.kind).collect();
         let ends = ends_of_links(scenario)?;
@@ -169,8 +168,8 @@ impl Plan {
             .filter(move |(_, interface)| interface.segment == segment && interface.v4.is_some())
     }
 
-    /// For each segment beyond a node's own, the route to it by the fewest
-    /// routers; the nearest segments first.
+    /// For each segment beyond a node's own, the route by the fewest routers; nearest segments
+    /// first.
     fn routes_of(&self, node: usize) -> Vec<Route> {
         if self.kinds[node] == NodeKind::Bridge {
             return Vec::new();
@@ -211,7 +210,7 @@ impl Plan {
     /// another, in order.
     ///
     /// # Errors
-    /// There is no way.
+    /// There is no path.
     pub fn path(&self, from: usize, to: usize) -> Result<Vec<Hop>, LabError> {
         let no_way =
             || LabError::Scenario("a flow has no path from its sender to its receiver".to_owned());
@@ -273,7 +272,7 @@ impl Plan {
         None
     }
 
-    /// The address at which the last node of a path is reached over it.
+    /// The address of the last node of a path, on the link by which the path reaches it.
     ///
     /// # Errors
     /// The path is empty.
@@ -312,7 +311,7 @@ fn ends_of_links(scenario: &Scenario) -> Result<Vec<[usize; 2]>, LabError> {
         .collect()
 }
 
-/// Which segment each link belongs to.
+/// The segment that each link belongs to.
 fn segments(
     kinds: &[NodeKind],
     ends: &[[usize; 2]],
@@ -357,7 +356,7 @@ fn segments(
     Ok(segment_of.into_iter().flatten().collect())
 }
 
-/// The link's own name where Linux can take it.
+/// The link's own name if Linux accepts it.
 fn interface_name(link_name: &str, link: usize) -> String {
     let fits = (1..=MAX_INTERFACE_NAME).contains(&link_name.len())
         && link_name

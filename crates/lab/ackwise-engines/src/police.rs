@@ -1,5 +1,5 @@
-//! A plain policer on an emulated link: what exceeds is dropped, whatever it says
-//! (Pavilanskas 2010). It knows nothing of the contract: that is what it is for.
+//! A plain policer on an emulated link: it drops what exceeds the rate, whatever it carries
+//! (Pavilanskas 2010). It deliberately ignores the contract.
 
 use ackwise_config::queues::{Length, Police, PoliceHow};
 use ackwise_queue::{LengthMode, Nanos, TokenBucket};
@@ -7,7 +7,7 @@ use ackwise_rng::{Probability, Rng};
 
 use crate::frame::Segment;
 
-/// Stream of the draws, unlike those of the link itself.
+/// Random number stream of the policer, separate from those of the link.
 const STREAM: u64 = 17;
 const ETHERNET: u32 = 14;
 const WHOLE: u64 = 1 << 32;
@@ -16,7 +16,7 @@ const WHOLE: u64 = 1 << 32;
 enum How {
     Bucket(TokenBucket, LengthMode),
     Random(Probability, Rng),
-    /// The share, and how much of a packet is owed, in 2⁻³².
+    /// The share, and the accumulated fraction of a packet, in units of 2⁻³².
     Even(u64, u64),
 }
 
@@ -25,14 +25,14 @@ enum How {
 pub struct Policer {
     how: How,
     pure_acks: bool,
-    /// Listening ports of the flows that it is for; all if empty.
+    /// Listening ports of the flows that are policed; all flows if empty.
     ports: Vec<u16>,
-    /// Packets that it dropped.
+    /// Packets dropped.
     pub dropped: u64,
 }
 
 impl Policer {
-    /// As the scenario has it; `port_of` tells a flow's listening port.
+    /// A policer as the scenario describes it; `port_of` returns a flow's listening port.
     #[must_use]
     pub fn new(police: &Police, port_of: impl Fn(&str) -> Option<u16>, seed: u64) -> Self {
         Self {
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_bucket_of_minimal_frames() {
-        // Two frames of 64 bytes deep, one more a millisecond.
+        // A bucket two 64-byte frames deep that refills by one frame per millisecond.
         let bucket = PoliceHow::Bucket(Bucket {
             rate_bps: 512_000,
             burst: 128,

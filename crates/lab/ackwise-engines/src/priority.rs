@@ -2,8 +2,8 @@
 
 use std::io;
 
-/// Gives a thread (0: the calling one) a scheduling policy and a priority. It asks the kernel itself,
-/// because musl's function of that name refuses: there the structure has other fields.
+/// Gives a thread (0 for the calling one) a scheduling policy and a priority. It makes the system
+/// call itself, because musl's function always fails and its structure has other fields.
 ///
 /// # Errors
 /// There is no such thread, or it may not have that priority.
@@ -12,8 +12,7 @@ pub(crate) fn schedule(
     policy: libc::c_int,
     priority: libc::c_int,
 ) -> io::Result<()> {
-    // The kernel's `struct sched_param` is one int.
-    // SAFETY: the priority lives across the call.
+    // The kernel's `struct sched_param` is one int. SAFETY: the priority lives across the call.
     let answer = unsafe {
         libc::syscall(
             libc::SYS_sched_setscheduler,

@@ -1,19 +1,19 @@
-//! How long a queue was, as often as it was looked at.
+//! Samples of queue lengths.
 
 use ackwise_scenario::record::QueueRecord;
 
 use crate::clock::seconds;
 
-/// How many packets waited in a queue, and when.
+/// The length of a queue at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueSample {
-    /// Time, ns on [the clock](crate::clock::now_ns).
+    /// Time of the sample, ns on [the clock](crate::clock::now_ns).
     pub at_ns: u64,
-    /// Packets that waited.
+    /// Packets that wait.
     pub packets: u64,
 }
 
-/// Sum of the lengths of a queue that was looked at, for their mean.
+/// Sum of sampled queue lengths, for their mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MeanLength {
     sum: u64,
@@ -21,13 +21,13 @@ pub struct MeanLength {
 }
 
 impl MeanLength {
-    /// Adds the packets of one look.
+    /// Adds one sample.
     pub fn add(&mut self, packets: u64) {
         self.sum += packets;
         self.looks += 1;
     }
 
-    /// Packets on average, or `None` if nobody looked.
+    /// Mean number of packets; `None` without samples.
     #[must_use]
     pub fn packets(&self) -> Option<f64> {
         (self.looks > 0).then(|| self.sum as f64 / self.looks as f64)

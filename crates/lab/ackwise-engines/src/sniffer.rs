@@ -1,4 +1,4 @@
-//! Counts on a veth pair, where no emulator sees the frames.
+//! Counts frames on a veth pair, where no emulator sees them.
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -17,11 +17,11 @@ use crate::frame;
 use crate::netns::Entrance;
 use crate::pcap::Pcap;
 
-/// Enough of a frame for every header and option.
+/// Bytes kept of a frame: enough for every header and option.
 const SNAP: usize = 160;
-/// Frames taken with one system call.
+/// Frames received per system call.
 const BATCH: usize = 64;
-/// Memory for frames that wait to be counted.
+/// Buffer for frames that wait to be counted.
 const BUFFER_BYTES: libc::c_int = 64 << 20;
 
 /// A packet socket on an interface, with a thread that counts.
@@ -31,22 +31,22 @@ pub struct Sniffer {
     thread: Option<JoinHandle<SnifferReport>>,
 }
 
-/// What a sniffer saw.
+/// The results of a sniffer.
 #[derive(Debug)]
 pub struct SnifferReport {
-    /// What crossed.
+    /// Counts of what crossed.
     pub counter: WireCounter,
-    /// Frames that it missed; counts are too low by these.
+    /// Frames that the sniffer missed; the counts are too low by these.
     pub missed: u32,
-    /// What went wrong.
+    /// Errors during the run.
     pub errors: Vec<String>,
 }
 
 impl Sniffer {
-    /// Starts to count what crosses an interface of a namespace.
+    /// Starts to count the frames on an interface of a namespace.
     ///
     /// # Errors
-    /// There is no such interface, or the caller may not.
+    /// There is no such interface, or the caller lacks the permission.
     pub fn start(
         entrance: Entrance,
         interface: &str,
@@ -85,7 +85,7 @@ impl Sniffer {
         Ok(sniffer)
     }
 
-    /// Ends it and returns what it saw.
+    /// Ends the sniffer and returns its results.
     ///
     /// # Errors
     /// Its thread panicked.
@@ -154,11 +154,11 @@ fn count(
         .map(|_| Cell {
             bytes: [0; SNAP],
             control: [0; 8],
-            // SAFETY: all zeroes is a value of it.
+            // SAFETY: all zeroes is a valid value.
             vector: unsafe { zeroed() },
         })
         .collect();
-    // SAFETY: all zeroes is a value of `mmsghdr`.
+    // SAFETY: all zeroes is a valid `mmsghdr`.
     let mut messages: Vec<libc::mmsghdr> = (0..BATCH).map(|_| unsafe { zeroed() }).collect();
     // The cells don't move from here on.
     for (message, cell) in messages.iter_mut().zip(cells.iter_mut()) {
@@ -169,7 +169,7 @@ fn count(
         message.msg_hdr.msg_control = cell.control.as_mut_ptr().cast();
     }
     loop {
-        // What was sent before the request to stop is still counted.
+        // Frames sent before the stop request are still counted.
         let last = stop.load(Ordering::Relaxed);
         for message in &mut messages {
             message.msg_hdr.msg_controllen = size_of::<[u64; 8]>() as _;
@@ -231,7 +231,7 @@ fn count(
     }
 }
 
-/// The length of a frame before it was cut.
+/// The length of a frame before truncation.
 fn original_length(header: &libc::msghdr) -> Option<usize> {
     // SAFETY: the kernel has filled in the control buffer and its length; the
     // macros stay within it, and the data may lie unaligned.

@@ -1,4 +1,4 @@
-//! TAP devices: where the emulator takes frames from a node and gives them back.
+//! TAP devices, through which the emulator exchanges frames with a node.
 
 use std::fs::File;
 
@@ -7,15 +7,14 @@ use ackwise_policy::LinkKind;
 
 use crate::error::LabError;
 
-/// The device that makes TAP devices.
+/// The control device that creates TAP devices.
 pub const CONTROL: &str = "/dev/net/tun";
 
-/// Makes a TAP device in the calling thread's namespace. It lives as long as
-/// the file; frames are read from it and written to it one at a time, without
-/// blocking, and from any thread.
+/// Creates a TAP device in the calling thread's namespace. It lives as long as the file. Frames are
+/// read and written one at a time, without blocking, from any thread.
 ///
 /// # Errors
-/// There is no `/dev/net/tun`, the caller may not, or the name is taken.
+/// There is no `/dev/net/tun`, the caller lacks the permission, or the name is taken.
 pub fn create(name: &str) -> Result<File, LabError> {
     if name.is_empty() || name.len() >= libc::IF_NAMESIZE {
         return Err(LabError::Scenario(format!(

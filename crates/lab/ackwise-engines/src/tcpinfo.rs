@@ -1,4 +1,4 @@
-//! `TCP_INFO` of our own sockets, and of others' through `sock_diag`.
+//! Reads `TCP_INFO` of our own sockets, and of others through `sock_diag`.
 
 use std::io;
 use std::mem::size_of;
@@ -8,35 +8,35 @@ use ackwise_scenario::IpVersion;
 
 use crate::error::LabError;
 
-/// "No threshold yet" (`TCP_INFINITE_SSTHRESH`).
+/// `TCP_INFINITE_SSTHRESH`: no slow-start threshold yet.
 const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
-/// What the kernel says of a connection; from `struct tcp_info` of
-/// `include/uapi/linux/tcp.h`. Fields that an older kernel lacks are 0.
+/// The kernel's information on a connection, from `struct tcp_info` of `include/uapi/linux/tcp.h`.
+/// Fields that an older kernel lacks are 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// Smoothed round-trip time, µs; 0 before the first sample.
     pub rtt_us: u32,
     /// Congestion window, segments.
     pub cwnd: u32,
-    /// Slow-start threshold, segments, once there is one.
+    /// Slow-start threshold, segments; `None` until there is one.
     pub ssthresh: Option<u32>,
     /// Segments in flight.
     pub inflight: u32,
-    /// Since data last came, ms.
+    /// Time since data last arrived, ms.
     pub idle_ms: u32,
-    /// Segments sent again, all told.
+    /// Total number of retransmitted segments.
     pub total_retrans: u32,
-    /// Bytes that were acknowledged.
+    /// Bytes acknowledged.
     pub bytes_acked: u64,
-    /// Bytes sent, those sent again included.
+    /// Bytes sent, retransmissions included.
     pub bytes_sent: u64,
     /// Retransmission timeouts; `None` before Linux 6.7.
     pub timeouts: Option<u16>,
 }
 
 impl TcpInfo {
-    /// Reads the bytes that the kernel gave.
+    /// Parses the bytes that the kernel returned.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let u32_at = |at: usize| {
@@ -74,10 +74,10 @@ impl TcpInfo {
 /// Longest `tcp_info` that is read.
 const MAX_INFO: usize = 512;
 
-/// Asks for a socket of this process.
+/// Reads the information on a socket of this process.
 ///
 /// # Errors
-/// It is no TCP socket, or closed.
+/// It is not a TCP socket, or it is closed.
 pub fn of_socket(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     let mut bytes = [0_u8; MAX_INFO];
     let mut length = MAX_INFO as libc::socklen_t;
@@ -123,7 +123,7 @@ const NLMSG_HEADER: usize = 16;
 const INET_DIAG_MSG: usize = 72;
 
 impl SockDiag {
-    /// Opens it in the calling thread's namespace.
+    /// Opens a socket in the calling thread's namespace.
     ///
     /// # Errors
     /// The kernel has no `inet_diag`.
@@ -150,7 +150,7 @@ impl SockDiag {
         })
     }
 
-    /// Established TCP connections to a port.
+    /// Lists established TCP connections to a port.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -207,7 +207,7 @@ impl SockDiag {
     }
 }
 
-/// Reads one datagram of an answer; `true` if it was the last.
+/// Reads one datagram of an answer; returns `true` if it was the last.
 fn collect(mut messages: &[u8], port: u16, entries: &mut Vec<DiagEntry>) -> io::Result<bool> {
     let malformed = || io::Error::new(io::ErrorKind::InvalidData, "malformed answer of sock_diag");
     while !messages.is_empty() {

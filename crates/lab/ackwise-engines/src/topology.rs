@@ -19,17 +19,17 @@ use crate::netns::{Entrance, Namespace, Naming, set_sysctls};
 use crate::plan::{Interface, Plan};
 use crate::tap;
 
-/// Room between the stack and the emulator; it never fills unless the emulator
-/// stalls, and then nothing is lost that the link's own queue would keep.
+/// Queue between the stack and the emulator. It fills only if the emulator stalls, and then loses
+/// nothing that the link's own queue would keep.
 const TAP_QUEUE: u32 = 20_000;
 /// Name of a bridge node's bridge.
 const BRIDGE: &str = "bridge";
 
-/// How the links of a run are made.
+/// The means by which the links of a run are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum LinkBackend {
-    /// [`LinkBackend::Netem`] where the kernel has it and it does what the scenario
-    /// asks for, else [`LinkBackend::Emulator`].
+    /// [`LinkBackend::Netem`] if the kernel has netem and it covers what the scenario asks for,
+    /// else [`LinkBackend::Emulator`].
     #[default]
     Auto,
     /// The emulator of this crate, on TAP devices.
@@ -38,23 +38,23 @@ pub enum LinkBackend {
     Netem,
 }
 
-/// One link, built.
+/// A link that has been built.
 #[derive(Debug)]
 pub enum BuiltLink {
     /// A plain veth pair.
     Veth,
-    /// Parts of the kernel.
+    /// A link made of kernel devices and disciplines.
     Kernel(LinkSpace),
-    /// Two TAP devices that wait for an emulator.
+    /// Two TAP devices for an emulator.
     Taps([File; 2]),
 }
 
 /// The namespaces and devices of a run; removed on drop.
 #[derive(Debug)]
 pub struct Topology {
-    /// One for each node.
+    /// One namespace for each node.
     pub namespaces: Vec<Namespace>,
-    /// One for each link.
+    /// One entry for each link.
     pub links: Vec<BuiltLink>,
     /// The plan that was built.
     pub plan: Plan,
@@ -64,13 +64,13 @@ impl Topology {
     /// Builds a scenario. `backend` must not be [`LinkBackend::Auto`].
     ///
     /// # Errors
-    /// Something could not be built; what had been built is gone again.
+    /// Something could not be built; what had been built is removed.
     pub fn build(scenario: &Scenario, backend: LinkBackend) -> Result<Self, LabError> {
         Self::with_seed(scenario, backend, 1)
     }
 
-    /// Builds a scenario as [`build`](Self::build) does, with a seed for what the
-    /// kernel's links draw.
+    /// Builds a scenario as [`build`](Self::build) does, with a seed for the random numbers of the
+    /// kernel's links.
     ///
     /// # Errors
     /// As for [`build`](Self::build).
@@ -107,7 +107,7 @@ impl Topology {
         Ok(topology)
     }
 
-    /// A way into a node's namespace.
+    /// A handle to enter a node's namespace.
     ///
     /// # Errors
     /// No file descriptor is left.
@@ -115,7 +115,7 @@ impl Topology {
         self.namespaces[node].entrance().map(Arc::new)
     }
 
-    /// Kernel parameters come before devices: those of devices are inherited.
+    /// Sets kernel parameters. This happens before devices are created, which inherit theirs.
     fn set_parameters(&self, scenario: &Scenario) -> Result<(), LabError> {
         for (index, node) in scenario.nodes.iter().enumerate() {
             let parameters = parameters_of(scenario, &node.name, node.kind);
@@ -174,7 +174,7 @@ impl Topology {
         Ok(BuiltLink::Veth)
     }
 
-    /// Devices up, addresses, neighbours, routes.
+    /// Sets up devices, addresses, neighbours and routes.
     fn configure(&self, node: usize, scenario: &Scenario) -> Result<(), LabError> {
         let plan = &self.plan;
         let mut lines = vec!["link set lo up".to_owned()];
@@ -188,7 +188,7 @@ impl Topology {
         for (_, interface) in plan.interfaces_of(node) {
             let name = &interface.name;
             let mtu = scenario.links[interface.link].mtu;
-            // One change a line: `ip` takes some of them only while it is down.
+            // One change per line: `ip` accepts some of them only while the device is down.
             lines.push(format!("link set dev {name} addrgenmode none"));
             lines.push(format!(
                 "link set dev {name} address {}",
@@ -212,7 +212,7 @@ impl Topology {
         if is_bridge {
             lines.push(format!("link set dev {BRIDGE} up"));
         }
-        // Known neighbours: no ARP on the wire that is measured.
+        // Static neighbours keep ARP off the measured wire.
         for (_, interface) in plan.interfaces_of(node).filter(|(_, i)| i.v4.is_some()) {
             for (_, other) in plan.interfaces_on(interface.segment) {
                 if other.node == node {
@@ -272,14 +272,14 @@ fn net_v6(member: std::net::Ipv6Addr) -> String {
     format!("{}/64", std::net::Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
 }
 
-/// Whether a link is more than a pair of plain devices.
+/// Whether a link needs more than a plain veth pair.
 #[must_use]
 pub fn needs_shaping(link: &scenario::Link) -> bool {
     !(link.forward.is_plain() && link.reverse.is_plain())
 }
 
-/// Kernel parameters of a node: the lab's own, those that its flows ask for,
-/// and, over both, those of the scenario.
+/// Kernel parameters of a node: the lab's defaults, then those that its flows need, then those of
+/// the scenario, which win.
 fn parameters_of(scenario: &Scenario, node: &str, kind: NodeKind) -> BTreeMap<String, String> {
     let mut parameters = BTreeMap::new();
     let mut set = |name: &str, value: &str| {
@@ -288,19 +288,19 @@ fn parameters_of(scenario: &Scenario, node: &str, kind: NodeKind) -> BTreeMap<St
     for (name, value) in [
         // Runs must not learn from each other.
         ("net.ipv4.tcp_no_metrics_save", "1"),
-        // The largest as the simulator has it, whatever this kernel comes with.
+        // The simulator's maximum, whatever this kernel's default is.
         (
             "net.ipv4.tcp_rmem",
             &format!("4096 131072 {RECEIVE_BUFFER}"),
         ),
         ("net.ipv4.tcp_wmem", &format!("4096 16384 {RECEIVE_BUFFER}")),
-        // Nothing on the wire but the flows.
+        // Keeps everything but the flows off the wire.
         ("net.ipv6.conf.all.disable_ipv6", "0"),
         ("net.ipv6.conf.default.disable_ipv6", "0"),
         ("net.ipv6.conf.default.accept_dad", "0"),
         ("net.ipv6.conf.default.accept_ra", "0"),
         ("net.ipv6.conf.default.router_solicitations", "0"),
-        // Routes may differ between the two ways.
+        // Routes may differ between the two directions.
         ("net.ipv4.conf.all.rp_filter", "0"),
         ("net.ipv4.conf.default.rp_filter", "0"),
     ] {
@@ -339,12 +339,12 @@ fn flow_parameters(options: &SocketOptions, set: &mut impl FnMut(&str, &str)) {
     }
 }
 
-/// The seed of a direction of a link, on whatever it is emulated.
+/// The seed of a direction of a link, for every backend.
 fn seed_of(seed: u64, link: usize, way: usize) -> u64 {
     Rng::stream(seed, 2 * link as u64 + way as u64).next_u64()
 }
 
-/// What a direction of a link is for the emulator.
+/// The emulator's configuration for a direction of a link.
 #[must_use]
 pub fn emulated(direction: &Direction, seed: u64, stream: u64) -> LinkConfig {
     LinkConfig {
@@ -368,16 +368,16 @@ pub fn emulated(direction: &Direction, seed: u64, stream: u64) -> LinkConfig {
     }
 }
 
-/// Whether the kernel's links do what a scenario asks for.
+/// Whether the kernel's links cover what a scenario asks for.
 #[must_use]
 pub fn netem_can(scenario: &Scenario) -> bool {
     scenario.links.iter().all(kernel_link::can)
 }
 
-/// Tries whether the kernel has what its links are made of.
+/// Tests whether the kernel has what its links are made of.
 ///
 /// # Errors
-/// No namespace can be made.
+/// No namespace can be created.
 pub fn kernel_has_netem() -> Result<bool, LabError> {
     kernel_link::kernel_has_netem(&Namespace::create(&Naming::fresh().of("probe"))?)
 }

@@ -1,4 +1,4 @@
-//! Arms are compared over the same wire.
+//! Tests that arms are compared over the same wire.
 
 mod common;
 
@@ -44,9 +44,9 @@ fn a_policy_thins_what_crosses_the_wire_and_no_byte_is_lost() {
         assert!(run.totals.content.as_ref().unwrap().ok);
     }
     assert!(baseline.datapath.is_none());
-    // How much is thinned is judged in virtual time (`virtual_datapath`): on a machine with much to
-    // do ACKs pass while user space gives no sign of life. Here what was saved must be missing on
-    // the wire, where a run ends a moment before the counters are read.
+    // The amount of thinning is judged in virtual time (`virtual_datapath`): on a busy machine,
+    // ACKs pass while user space sends no heartbeat. Here, the saved ACKs must be missing on the
+    // wire, where a run ends a moment before the counters are read.
     let counters = &thinned.datapath.as_ref().unwrap()["receiver/wan"];
     let counter = |name: &str| counters[name].as_u64().unwrap();
     assert!(counter("packets_saved") > 0, "{counters}");
@@ -97,7 +97,7 @@ fn captures_show_what_was_counted() {
         assert!(count > 0, "{name}");
         acks = acks.max(count);
     }
-    // Every ACK that was put on the wire is in the receiver's capture.
+    // The receiver's capture has every ACK that was put on the wire.
     assert!(
         acks >= run.totals.acks_on_wire,
         "{acks} captured, {} counted",

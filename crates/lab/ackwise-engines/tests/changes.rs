@@ -6,7 +6,7 @@ use ackwise_engines::live::RunOptions;
 use ackwise_engines::topology::LinkBackend;
 use common::{BULK, only, run_with, turn, two_hosts};
 
-/// 8 Mbit/s, then 2, with an outage each second; a mean of 5 Mbit/s at most.
+/// 8 Mbit/s, then 2, with an outage each second; a mean of at most 5 Mbit/s.
 const LINK: &str = r#"
 forward = { rate = { steps = [["0 s", "8 Mbit/s"], ["1 s", "2 Mbit/s"]], repeat = "2 s" }, delay = { handover = { every = "1 s", delay = ["5 ms", "15 ms"], outage = "100 ms" } }, queue = "50 packets" }
 reverse = { rate = "10 Mbit/s", delay = "5 ms" }
@@ -19,9 +19,9 @@ fn a_link_carries_no_more_than_its_steps() {
     let run = only(run_with(&scenario, &RunOptions::default()));
     assert_eq!(run.errors, Vec::<String>::new());
     assert!(run.totals.content.as_ref().unwrap().ok);
-    // What a machine delivers late it does not deliver more of. What is left in the queue at the
-    // end of the run is still counted: 50 packets. So is what comes until a busy machine has stopped
-    // the flow: half a second.
+    // A machine that delivers late does not deliver more. The 50 packets in the queue at the end of
+    // the run still count, and so does the half second for which a busy machine may fail to stop
+    // the flow.
     let carried = 2.0 * (8e6 + 2e6) - 0.1 * (2e6 + 8e6 + 2e6);
     let most = (carried + 0.5 * 8e6) / 8.0 + 51.0 * 1514.0;
     let bytes = run.totals.bytes as f64;
@@ -58,7 +58,7 @@ both = { rate = "65 Mbit/s", delay = "2 ms", queue = "50 packets" }
     ));
     assert_eq!(run.errors, Vec::<String>::new());
     assert!(run.totals.content.as_ref().unwrap().ok);
-    // Even without a back-off a segment takes 43 + 228 + 16 + 28 us of the medium.
+    // Even without back-off a segment takes 43 + 228 + 16 + 28 us of the medium.
     let most = 2e6 / 315.0 * 1448.0 + 51.0 * 1448.0;
     let bytes = run.totals.bytes as f64;
     assert!(bytes > 0.1 * most && bytes <= most, "{bytes} of {most}");

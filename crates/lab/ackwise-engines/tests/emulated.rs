@@ -1,6 +1,6 @@
-//! The kernel in an emulated machine: it boots, its TCP obeys a policy, and what
-//! it reports is the same every time. The machine is QEMU's, without KVM, so
-//! this runs anywhere; its clock counts instructions, so no load disturbs it.
+//! The kernel in an emulated machine: it boots, its TCP follows a policy, and its report is the
+//! same every time. The machine is QEMU's, without KVM, so this runs anywhere; its clock counts
+//! instructions, so load does not disturb it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,10 +9,10 @@ use std::sync::OnceLock;
 use ackwise_engines::LabError;
 use ackwise_engines::emulated::{self, Between, First, Job, Machine, Record};
 
-/// 125 million instructions a second.
+/// 125 million instructions per second.
 const SHIFT: u8 = 3;
 
-/// The kernel, built if it is not there yet.
+/// The kernel, which is built if it does not exist.
 fn kernel() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let build = || {
@@ -43,8 +43,8 @@ fn machine() -> Machine {
 
 fn job(policy: Option<&str>) -> Job {
     let policy = policy.map(|policy| ("net.ipv4.tcp_ack_policy".to_owned(), policy.to_owned()));
-    // The path is short: a share of its round trip would leave no time to hold.
-    // 0 leaves the delayed-ACK timer as the only bound.
+    // The path is short: a share of its round trip would leave no time to hold. With 0, the
+    // delayed-ACK timer is the only bound.
     let hold = ("net.ipv4.tcp_ack_hold_us".to_owned(), "0".to_owned());
     Job {
         duration_ms: 400,
@@ -95,9 +95,9 @@ fn the_same_job_gives_the_same_record() {
     two_of_three(&first, &second, || run(&job).unwrap());
 }
 
-/// Once in eight runs on a busy machine two records differed. QEMU accounts instructions after the
-/// processor leaves its loop, and may find the guest idle before; that is the suspicion. Two of three
-/// agree, or it is another fault.
+/// Once in eight runs on a busy machine, two records differed. We suspect that QEMU accounts
+/// instructions after the processor leaves its loop, and may find the guest idle before that. If
+/// two of three records agree, it is that; otherwise it is another fault.
 fn two_of_three(first: &Record, second: &Record, again: impl FnOnce() -> Record) {
     if first != second {
         println!("{first:#?}\n{second:#?}");
@@ -118,7 +118,7 @@ fn what_fails_inside_is_told_outside() {
     assert!(error.to_string().contains("kernel/build x86_64"), "{error}");
 }
 
-/// A machine on which every host has time to spare: 500 million instructions a second.
+/// A machine on which every host has time to spare: 500 million instructions per second.
 const FORWARDING_SHIFT: u8 = 1;
 const SEGMENT: u64 = 1448;
 
@@ -145,7 +145,7 @@ fn forwarded(acks_bps: Option<u64>) -> Record {
 fn what_a_router_pays_for_acks_is_told_apart_and_exact() {
     let [all, few, again] = [None, Some(87_000), Some(87_000)].map(forwarded);
     two_of_three(&few, &again, || forwarded(Some(87_000)));
-    // Of ACKs and of router's instructions, for each segment that arrived.
+    // ACKs and router instructions per segment that arrived.
     let [(acks, cost), (few_acks, few_cost)] = [all, few].map(|record| {
         let span = record.span(200_000_000, 500_000_000).unwrap();
         let segments = span.bytes / SEGMENT;
@@ -155,13 +155,14 @@ fn what_a_router_pays_for_acks_is_told_apart_and_exact() {
     });
     assert!((0.45..0.55).contains(&acks), "{acks}");
     assert!((0.08..0.13).contains(&few_acks), "{few_acks}");
-    // An ACK costs nearly what a segment does: 26.7 % if it were the same.
+    // An ACK costs nearly as much as a segment; at equal cost, 26.7 % would be saved.
     let saved = 1.0 - few_cost / cost;
     assert!((0.24..0.29).contains(&saved), "{cost}, {few_cost}: {saved}");
 }
 
-/// Four seconds of writes at this rate, with `adaptive` as it is shipped, or nothing. Returns the
-/// fourth: the policy has then known for a second, at least, what the CPU does.
+/// Runs four seconds of writes at this rate, with `adaptive` as it is shipped or with no policy.
+/// Returns the last 1.5 s in two halves: by then the policy has known the CPU's state for at least
+/// a second.
 fn fourth_second(policy: &str, write_bps: Option<u64>) -> [emulated::Span; 2] {
     let job = Job {
         duration_ms: 4000,
@@ -175,9 +176,9 @@ fn fourth_second(policy: &str, write_bps: Option<u64>) -> [emulated::Span; 2] {
     [2_500_000_000, 3_250_000_000].map(|from| record.span(from, from + 750_000_000).unwrap())
 }
 
-/// On a path of a third of a millisecond nine ACKs a round trip are all of them. A CPU that is the
-/// bottleneck is relieved all the same, and stays so when that leaves it some time; one that has
-/// time to spare is left alone.
+/// On a path of a third of a millisecond, nine ACKs per round trip are all ACKs. Even so,
+/// `adaptive` relieves a CPU that is the bottleneck, and continues when that leaves it some time. A
+/// CPU that has time to spare is left alone.
 #[test]
 fn adaptive_saves_acks_on_a_short_path_where_the_cpu_is_short_of_time() {
     let per_ack = |spans: &[emulated::Span; 2]| spans.map(|s| s.segments_per_ack().unwrap());
@@ -190,7 +191,7 @@ fn adaptive_saves_acks_on_a_short_path_where_the_cpu_is_short_of_time() {
     assert!(per_ack(&full).iter().all(|n| *n > 5.0), "{full:?}");
     let gain = goodput(&full) / goodput(&stock);
     assert!(gain > 1.15, "{gain}: {stock:?}, {full:?}");
-    // More than the CPU can do without the policy, and less than it can do with it.
+    // More than the CPU can do without the policy, but less than it can do with it.
     let more = goodput(&stock) * (1.0 + gain) / 2.0;
     let relieved = fourth_second("adaptive", Some(more as u64));
     assert!(per_ack(&relieved).iter().all(|n| *n > 5.0), "{relieved:?}");

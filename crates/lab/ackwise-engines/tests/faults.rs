@@ -1,4 +1,4 @@
-//! What goes wrong is recorded, ends, and leaves nothing behind.
+//! Tests that faults are recorded, that runs end, and that nothing is left behind.
 
 mod common;
 
@@ -72,7 +72,7 @@ fn a_path_mtu_that_shrinks_silently_ends_in_a_recorded_error_or_in_smaller_segme
     let text = format!("{LINK}\n");
     let flow = format!("{BULK} bytes = \"8 MB\"");
     let mut scenario = two_hosts("4 s", &text, &flow);
-    // Find smaller segments after two timeouts (RFC 4821), as most hosts do.
+    // Find smaller segments after two timeouts (RFC 4821), like most hosts.
     for node in [
         "[[node]]\n            name = \"sender\"",
         "[[node]]\n            name = \"receiver\"",
@@ -257,7 +257,7 @@ fn an_unknown_congestion_control_is_refused_with_a_way_out() {
     );
 }
 
-/// Runs in a process of its own until it is told to stop.
+/// Runs in a separate process until it is told to stop.
 fn long_run_as_child() {
     let cancel = live::cancel_on_signals().unwrap();
     let options = RunOptions {
@@ -278,20 +278,20 @@ struct Guarded(std::process::Child);
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // It has usually ended, and been collected, already.
+        // It has usually ended and been reaped already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Starts this test as a process of its own, and waits until its traffic flows.
+/// Starts this test as a separate process, and waits until its traffic flows.
 fn start_child(test: &str) -> Guarded {
     let mut child = Guarded(myself(test).stdout(Stdio::piped()).spawn().unwrap());
     let output = BufReader::new(child.0.stdout.take().unwrap());
     let mut lines = output.lines();
     let flows = lines.any(|line| line.unwrap().contains("traffic flows"));
     assert!(flows, "the child ended early");
-    // Keep reading, so that it never blocks on its output.
+    // Keeps reading, so that the child never blocks on its output.
     std::thread::spawn(move || lines.for_each(drop));
     child
 }

@@ -1,5 +1,5 @@
-//! Faults of ackwise itself in mid-transfer: killed, stopped, its interface
-//! taken away. The transfer goes on, and nothing is left behind.
+//! Faults of ackwise itself during a transfer: killed, stopped, its interface removed. The transfer
+//! continues, and nothing is left behind.
 
 mod harness;
 
@@ -13,10 +13,10 @@ use harness::daemon::{Daemon, is_daemon, tcx_programs};
 use harness::{Case, Network, POLICIES, consistent, exactly, options, record, shared};
 use nix::sys::signal::Signal;
 
-/// Room for 20 packets in all: every ACK matters to the sender.
+/// Room for only 20 packets in all: every ACK matters to the sender.
 const NARROW: &str = r#"both = { rate = "5 Mbit/s", delay = "20 ms", queue = "4 packets" }"#;
 
-/// Kills the holder in mid-transfer.
+/// Kills the holder during a transfer.
 fn killed(test: &str, hook: &str, link: Option<&str>, policy: &str) {
     let mut case = Case::new(&format!("kill -9, {hook}"));
     case.seconds = 3.0;
@@ -39,7 +39,7 @@ fn killed(test: &str, hook: &str, link: Option<&str>, policy: &str) {
         daemon.kill();
         killed_at = now_ns();
         if hook == "tcx" {
-            // Its links go with it; the kernel frees them a moment later.
+            // Its links are removed too; the kernel frees them a moment later.
             until("the links to go", || {
                 (network.inside("receiver", || tcx_programs(&ifname)) == 0).then_some(())
             });
@@ -58,8 +58,8 @@ fn killed(test: &str, hook: &str, link: Option<&str>, policy: &str) {
             command::run("tc", &["filter", "show", "dev", &ifname, "egress"])
                 .unwrap_or_else(|error| panic!("{error}"))
         };
-        // A filter of clsact outlives its process: it lets everything pass, and
-        // whoever detaches or attaches next removes it.
+        // A clsact filter outlives its process: it lets everything pass, and whoever detaches or
+        // attaches next removes it.
         assert_eq!(filters().contains("bpf"), hook == "clsact", "{what}");
         match control::detach(&ifname) {
             Ok(None) => assert_eq!(hook, "clsact", "{what}: only clsact leaves something"),
@@ -192,8 +192,8 @@ fn stopped_and_continued() {
                     "{what}: it did not resume: {last:#?}"
                 );
             }
-            // From 500 ms of silence on, everything is on the wire: the receiver's
-            // own two segments an ACK. A heartbeat may have come just before.
+            // After 500 ms of silence everything is on the wire: the receiver's own ACKs, one per
+            // two segments. A heartbeat may have come just before.
             let wire = ran.wire.as_ref().expect("emulated");
             let flow = &wire.counter.flows()[0];
             let bucket =
@@ -217,7 +217,7 @@ fn stopped_and_continued() {
     });
 }
 
-/// The interface goes, and with it everything; the attachment says so.
+/// The interface is deleted with everything on it, and the attachment reports that.
 fn deleted(hook: AttachMode, place: Position) {
     let node = if place == Position::Sender {
         "sender"
@@ -226,7 +226,7 @@ fn deleted(hook: AttachMode, place: Position) {
     };
     for policy in POLICIES {
         let mut case = Case::new(&format!("interface deleted, {hook:?}, {node}"));
-        // However late the interface is deleted, the transfer still goes on.
+        // However late the interface is deleted, the transfer is still running.
         case.seconds = 60.0;
         let network = Network::build(&case);
         let ifname = network.interface(node, "wan");
@@ -256,8 +256,8 @@ fn deleted(hook: AttachMode, place: Position) {
             other => panic!("{}: {other:?}", case.name),
         }
         network.nobody_attached(node);
-        // No TAP, no bridge, nothing that was not there before: lo is left. A process that another
-        // test starts has a copy of the TAP's descriptor until it runs its own program.
+        // Only lo is left: no TAP, no bridge, nothing that was not there before. A process that
+        // another test starts has a copy of the TAP's descriptor until it executes its own program.
         ackwise_testbed::until("only lo to be left", || {
             let links = network.inside(node, || command::run("ip", &["-o", "link", "show"]));
             let links = links.unwrap_or_else(|error| panic!("{error}"));

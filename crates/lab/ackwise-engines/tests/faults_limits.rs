@@ -1,5 +1,5 @@
-//! Limits and neighbours: maps that are full, slots that are taken, garbage from
-//! unknown sources, and traffic of the same host in the other direction.
+//! Limits and neighbours: maps that are full, slots that are taken, garbage from unknown sources,
+//! and traffic of the same host in the other direction.
 
 mod harness;
 
@@ -39,7 +39,7 @@ fn more_flows_than_the_map_keeps() {
             wanted.max_flows = 64;
             let attachment = network.attach("receiver", wanted);
             let ran = network.run(&case, |_| ());
-            // Now that nothing comes and goes, the list is exact.
+            // The list is exact now that no flows come and go.
             let kept = attachment.flows(1000).expect("flows").len();
             let stats = network.detach("receiver", attachment);
             let ran = network.finish(ran);
@@ -57,16 +57,16 @@ fn more_flows_than_the_map_keeps() {
     });
 }
 
-/// As on a virtual machine whose CPUs are taken away in the middle of a program: those
-/// that wait for a lock give up, and what they had in hand leaves.
+/// Simulates a virtual machine whose CPUs are preempted in the middle of a program: packets that
+/// wait for a lock give up, and the packets in hand leave.
 #[test]
 fn locks_that_somebody_keeps() {
     let _alone = alone();
     let mut case = Case::new("locks taken a third of the time");
     case.contend_locks = true;
     for policy in POLICIES {
-        // A busy machine may give the program that takes the locks no time beside a
-        // re-emission: then the run says nothing of it, and the next one may.
+        // On a busy machine the program that takes the locks may not coincide with a re-emission.
+        // Then the run proves nothing, and the next one may.
         let met = (0..6).any(|_| {
             let (ran, stats) = one(&case, policy);
             check(&case, policy, Need::Some, &ran, &stats);
@@ -78,8 +78,8 @@ fn locks_that_somebody_keeps() {
     }
 }
 
-/// A long flow keeps its place beside a stream of short ones: the least
-/// recently used goes first.
+/// A long flow keeps its entry beside a stream of short ones: the least recently used entry is
+/// evicted first.
 #[test]
 fn a_busy_flow_outlives_a_flood_of_short_ones() {
     here_and_in_virtual_time(|| {
@@ -102,7 +102,7 @@ fn a_busy_flow_outlives_a_flood_of_short_ones() {
                 });
                 network.inside("sender", || {
                     for _ in 0..150 {
-                        // Not waiting for each other: they close by themselves.
+                        // The two ends do not wait for each other: they close by themselves.
                         let mut one = TcpStream::connect(to).expect("connect");
                         one.write_all(&[7; 100]).expect("write");
                     }
@@ -113,7 +113,7 @@ fn a_busy_flow_outlives_a_flood_of_short_ones() {
         for policy in POLICIES {
             let (ran, stats) = harness::one(&case, policy);
             check(&case, policy, Need::Some, &ran, &stats);
-            // Each once, those that only ever sent a FIN not at all: the busy one was
+            // Each flow counts once, or not at all if it only ever sent a FIN: the busy one was
             // never forgotten.
             let created = stats.flows_created;
             exactly(|| assert!((129..=151).contains(&created), "{stats:#?}"));
@@ -155,8 +155,8 @@ fn fewer_slots_than_flows() {
     });
 }
 
-/// Segments that an attacker who cannot see the flow might send: at the flow's
-/// own ports and elsewhere, with flags of all kinds, whole and broken.
+/// Segments that an off-path attacker might send: at the flow's own ports and elsewhere, with flags
+/// of all kinds, whole and broken.
 fn garbage(network: &Network) {
     network.at(Duration::from_millis(600));
     let (from, to) = (
@@ -181,7 +181,7 @@ fn garbage(network: &Network) {
             return 0;
         };
         let port = flow.source_port;
-        // To send only.
+        // A socket that only sends.
         let wire = packet_socket::open(Layer::Link).expect("a packet socket");
         packet_socket::bind(&wire, index_of(&ifname), Receives::Nothing).expect("bound");
         let mut rng = Rng::stream(5, 5);
@@ -211,7 +211,7 @@ fn garbage(network: &Network) {
     exactly(|| assert!(sent > 300, "{sent} stray segments"));
 }
 
-/// One such segment, without payload: what it says is not for the application.
+/// One such segment, without payload: its content is not for the application.
 fn stray(
     rng: &mut Rng,
     (mine, theirs): ([u8; 6], [u8; 6]),
@@ -223,7 +223,7 @@ fn stray(
     const RST: u8 = 4;
     const ACK: u8 = 16;
     let draw = rng.next_u64();
-    // Options: none, the usual of a SYN, nonsense, and a length beyond the end.
+    // Options: none, those of a usual SYN, nonsense, and a length beyond the end.
     let options: &[u8] = match draw % 5 {
         0 => &[],
         1 => &[2, 4, 5, 180, 1, 3, 3, 14],
@@ -275,7 +275,7 @@ fn garbage_from_off_the_path() {
     here_and_in_virtual_time(|| {
         let mut case = Case::new("stray SYN, RST, broken headers");
         case.during = garbage;
-        // A SYN at its ports makes a flow begin anew, and `adaptive` leaves that alone.
+        // A SYN at its ports resets a flow's state, and `adaptive` leaves a new flow alone.
         case.need = [Need::Any, Need::Some];
         case.timeouts = 2;
         for (_, stats) in matrix(&case) {
@@ -344,9 +344,9 @@ fn both_ways(policy: &str) -> Stats {
     network.detach("receiver", attachment)
 }
 
-/// The bytes of both directions of one connection are right while its ACKs are
-/// thinned. That its socket takes no harm is shown with reno, which answers a local
-/// drop, by the tests of ackwise-datapath.
+/// The bytes of both directions of one connection are right while its ACKs are thinned. The tests
+/// of ackwise-datapath show, with reno, which reacts to a local drop, that the socket is not
+/// harmed.
 #[test]
 fn both_ways_at_once_arrive() {
     here_and_in_virtual_time(|| {
@@ -354,7 +354,7 @@ fn both_ways_at_once_arrive() {
         for policy in POLICIES {
             let stats = both_ways(policy);
             consistent(policy, &stats);
-            // The data of the other direction fill the queue of the ACKs, and `adaptive` sees it
+            // The data of the other direction fill the queue of the ACKs, which `adaptive` notices
             // after a tenth of a second.
             let few = stats.withheld < stats.acks / 20;
             let right = stats.withheld > 0 && (few || policy != "adaptive");

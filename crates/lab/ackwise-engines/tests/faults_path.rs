@@ -1,5 +1,5 @@
-//! Faults of the path: the transfer must bear with every one of them while ACKs
-//! are withheld at the receiver.
+//! Faults of the path: the transfer must cope with all of them while ACKs are withheld at the
+//! receiver.
 
 mod harness;
 
@@ -27,14 +27,14 @@ fn no_loss() {
         case.seconds = 3.0;
         let seen = matrix(&case);
         for (ran, stats) in &seen {
-            // Thinning is what it is for. `adaptive` leaves the first second alone.
+            // Thinning is the purpose. `adaptive` leaves the first second alone.
             exactly(|| assert!(stats.withheld * 3 > stats.acks, "{stats:#?}"));
-            // And what went did not reach the wire.
+            // Withheld ACKs did not reach the wire.
             let wire = ran.wire.as_ref().expect("emulated");
             let acks = wire.counter.flows()[0].acks.total();
             let passed = stats.acks - stats.withheld + stats.fail_open["busy"];
             let left = passed + stats.reemitted + stats.cloned;
-            // The segments that end and begin a connection are counted otherwise.
+            // The segments that open and close a connection are counted differently.
             assert!(acks.abs_diff(left) <= 4, "{acks} on the wire, {left} left");
         }
     });
@@ -137,7 +137,7 @@ fn a_narrow_way_back() {
     });
 }
 
-/// A router in the middle says that packets have become too large (RFC 1191).
+/// A router in the middle reports that packets are too large (RFC 1191).
 fn shrink_at_the_router(network: &Network) {
     network.at(Duration::from_millis(1000));
     let lan = network.interface("router", "lan");
@@ -157,7 +157,7 @@ fn the_path_mtu_shrinks_and_a_router_says_so() {
         case.timeouts = 2;
         case.need = LOSS_RECOVERY;
         for (ran, _) in matrix(&case) {
-            // Before, a segment carried 1448 bytes.
+            // Before that, a segment carried 1448 bytes.
             let wire = ran.wire.as_ref().expect("emulated");
             let segments = wire.counter.flows()[0].data_segments;
             exactly(|| {
@@ -180,7 +180,7 @@ fn shrink_in_silence(network: &Network) {
 fn the_path_mtu_shrinks_and_nobody_says_so() {
     here_and_in_virtual_time(|| {
         let mut case = Case::new("path MTU 1500 to 1200, untold")
-            // RFC 4821: after some timeouts the sender tries smaller ones.
+            // RFC 4821: after some timeouts the sender tries smaller segments.
             .sysctl("sender", "net.ipv4.tcp_mtu_probing", "1")
             .sysctl("sender", "net.ipv4.tcp_retries1", "2");
         case.during = shrink_in_silence;
@@ -189,7 +189,7 @@ fn the_path_mtu_shrinks_and_nobody_says_so() {
         case.need = LOSS_RECOVERY;
         for (ran, _) in matrix(&case) {
             exactly(|| {
-                // It hurt, and then it went on.
+                // The transfer stalled, and then it continued.
                 assert!(
                     ran.stall() > Duration::from_millis(200),
                     "{:?}",

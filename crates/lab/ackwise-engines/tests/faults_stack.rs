@@ -1,5 +1,5 @@
-//! TCP as it may be met: options off, options on that few have, small windows,
-//! other congestion controls, other places.
+//! Variants of TCP: options off, unusual options, small windows, other congestion controls, other
+//! positions.
 
 mod harness;
 
@@ -34,7 +34,7 @@ fn sack_off_with_loss() {
             reverse = { rate = "20 Mbit/s", delay = "10 ms", loss = "0.5 %" }
             "#,
         );
-        // NewReno repairs one loss a round trip (RFC 6582), and its last one by timeout.
+        // NewReno repairs one loss per round trip (RFC 6582), and the last one by timeout.
         case.timeouts = 4;
         case.need = LOSS_RECOVERY;
         for (_, stats) in matrix(&case) {
@@ -81,14 +81,14 @@ fn ecn_with_marks() {
         let mut case = Case::new("ECN, CE marks").socket("ecn = true");
         case.tamper = Some(mark_some);
         for (_, stats) in with_marks(&case, 0xc2, 0x52) {
-            // ECE appears and ends with each mark's answer (RFC 3168 §6.1.3).
+            // ECE is set and cleared with the answer to each mark (RFC 3168 §6.1.3).
             exactly(|| assert!(stats.reasons["ecn"] >= 2, "{stats:#?}"));
         }
     });
 }
 
-/// Linux takes 3 for "ask for AccECN and grant it" from the version on that can
-/// negotiate it; before, it refuses the value. Either is a case of its own.
+/// Linux takes 3 for "ask for AccECN and grant it" since the version that can negotiate it; earlier
+/// versions refuse the value. Each is a separate case.
 #[test]
 fn accecn_if_the_kernel_negotiates_it() {
     here_and_in_virtual_time(|| {
@@ -109,9 +109,9 @@ fn accecn_if_the_kernel_negotiates_it() {
     });
 }
 
-/// A peer asks for AccECN, and this kernel refuses (it answers with classic ECN): there is no
-/// 3-bit counter to reckon with, and ACKs cover as much as without (RFC 9768 §3.1). What is
-/// granted, and the guard that goes with it, are in `contract.vec`.
+/// A peer asks for AccECN, and this kernel refuses (it answers with classic ECN). There is then no
+/// 3-bit counter to consider, and ACKs cover as much as without it (RFC 9768 §3.1). `contract.vec`
+/// tests granted AccECN, and its guard.
 #[test]
 fn m11_a_peer_that_asks_for_accecn_and_is_refused() {
     here_and_in_virtual_time(|| {
@@ -128,10 +128,9 @@ fn m11_a_peer_that_asks_for_accecn_and_is_refused() {
     });
 }
 
-/// ACKs cover no more than the counter is safe for (RFC 9768 §3.2.2.5). The
-/// contract lets none wait that covers more than 4 segments; the receiver's next
-/// one, of 2 segments, says it all, so 6. Half of them at least: where a hole is
-/// filled, one ACK covers what came behind it.
+/// ACKs cover no more than is safe for the counter (RFC 9768 §3.2.2.5). The contract lets no ACK
+/// wait that covers more than 4 segments; the receiver's next one, of 2 segments, includes it, so
+/// 6. At least half of them: where a hole is filled, one ACK covers everything behind it.
 fn no_ace_wrap(ran: &harness::Ran, stats: &ackwise_datapath::Stats) {
     let wire = ran.wire.as_ref().expect("emulated");
     let bars = wire.counter.flows()[0].stretch();
@@ -143,7 +142,7 @@ fn no_ace_wrap(ran: &harness::Ran, stats: &ackwise_datapath::Stats) {
     assert!(short * 2 > all, "{short} of {all}: {bars:?}\n{stats:#?}");
 }
 
-/// Sets a parameter in a network namespace of nobody else's.
+/// Sets a parameter in a network namespace that nobody else uses.
 fn unshared_sysctl(name: &str, value: &str) -> std::io::Result<()> {
     std::thread::scope(|scope| {
         scope
@@ -156,8 +155,8 @@ fn unshared_sysctl(name: &str, value: &str) -> std::io::Result<()> {
     })
 }
 
-/// Runs the case; looks that the flags of SYN and SYN-ACK were these (0: any
-/// that say AccECN), and that packets were marked.
+/// Runs the case, and checks that the flags of SYN and SYN-ACK were these (0: any that negotiate
+/// AccECN) and that packets were marked.
 fn with_marks(case: &Case, syn: u64, syn_ack: u64) -> Vec<(harness::Ran, ackwise_datapath::Stats)> {
     let _company = shared();
     POLICIES
@@ -177,7 +176,7 @@ fn with_marks(case: &Case, syn: u64, syn_ack: u64) -> Vec<(harness::Ran, ackwise
             let (asked, granted) = (flags & 0xffff, flags >> 16);
             assert_eq!(asked, syn, "{}: the SYN asks for it: {flags:x}", case.name);
             if syn_ack == 0 {
-                // RFC 9768 §3.1.2: AE or CWR say AccECN, 0x40 alone says ECN.
+                // RFC 9768 §3.1.2: AE or CWR mean AccECN, 0x40 alone means ECN.
                 assert!(granted & 0x180 != 0, "the SYN-ACK grants it: {flags:x}");
             } else {
                 assert_eq!(granted, syn_ack, "the SYN-ACK grants it: {flags:x}");
@@ -195,7 +194,7 @@ fn mptcp() {
         let mut case = Case::new("MPTCP").socket("mptcp = true");
         case.need = [Need::Nothing; 2];
         for (_, stats) in matrix(&case) {
-            // Its options are not understood, so every ACK that has one leaves.
+            // The contract does not know MPTCP's options, so every ACK that has one leaves.
             exactly(|| assert!(stats.reasons["option"] > 100, "{stats:#?}"));
             assert_eq!(
                 stats.reasons["option"],
@@ -206,7 +205,7 @@ fn mptcp() {
     });
 }
 
-/// Segments that were let out for another reason than their options.
+/// Segments that were sent for a reason other than their options.
 fn other(stats: &ackwise_datapath::Stats) -> u64 {
     [
         "payload",
@@ -311,8 +310,8 @@ fn the_receiver_pauses() {
         let lasting = Duration::from_millis(1200);
         let mut case = Case::new("the receiver pauses").socket("receive_buffer = \"128 KiB\"");
         case.seconds = 3.0;
-        // While it pauses nothing arrives; a probe of the sender may then be up to
-        // one of its doubled timers away, if the opened window were not told.
+        // During the pause nothing arrives. If the opened window were not announced, the sender's
+        // next probe could be a whole doubled timer away.
         case.pause = lasting;
         case.behaviour = vec![Behaviour::ReceiverPause {
             after: Duration::from_millis(800),
@@ -349,7 +348,7 @@ fn the_receiver_is_slow() {
     });
 }
 
-/// What would be withheld is counted, and all of it is on the wire.
+/// ACKs that would be withheld are counted, and all of them are on the wire.
 #[test]
 fn a_dry_run_withholds_nothing() {
     here_and_in_virtual_time(|| {

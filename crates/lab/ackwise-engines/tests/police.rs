@@ -55,7 +55,7 @@ link = "near"
 set = { cir = 5000, cbs = 5000 }
 "#;
 
-/// Both tests have the machine to themselves.
+/// Each test has the machine to itself.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn report(text: &str) -> Report {
@@ -96,7 +96,7 @@ fn a_bridge_drops_acks_or_holds_them() {
     assert_eq!(policed("held"), Some(0));
     let dropped = policed("dropped").unwrap();
     let left = run("dropped").totals.acks_on_wire;
-    // All but handshake and end are pure ACKs, of which exactly one in five stays.
+    // All ACKs but those of handshake and end are pure ACKs, of which exactly one in five remains.
     assert!(
         dropped.abs_diff(4 * left) <= 20,
         "{dropped} dropped, {left} left"
@@ -109,7 +109,7 @@ fn a_bridge_drops_acks_or_holds_them() {
     );
 }
 
-/// Two sessions, of which the policer and the policy are for the first.
+/// Two sessions, of which the policer and the policy apply to the first.
 fn of_the_first() -> String {
     let flow = "[[flow]]\nname = \"down\"\nfrom = \"server\"\nto = \"client\"\napp = \"bulk\"\n";
     let first = "flows = [\"down\"]";

@@ -16,7 +16,7 @@ fn bulk_over_an_asymmetric_link() {
     assert!(run.totals.goodput_bps > 1e6, "{}", run.totals.goodput_bps);
     assert_eq!(run.flow.as_deref(), Some("bulk"));
 
-    // The thin uplink cannot carry more than this, whatever anybody counts.
+    // The thin uplink cannot carry more than this, whatever the counters say.
     let ack_bits = (run.totals.ack_bytes_on_wire.unwrap() + 14 * run.totals.acks_on_wire) * 8;
     let most = 200e3 * (run.totals.duration_s + 1.0) + 100.0 * 100.0 * 8.0;
     assert!(
@@ -33,20 +33,20 @@ fn bulk_over_an_asymmetric_link() {
     assert!(queue.arrivals.unwrap() >= run.totals.acks_on_wire);
     assert!(run.link_lateness_us.unwrap().count.unwrap() > 1000);
     let series = run.totals.series.as_ref().unwrap();
-    // A busy machine leaves samples out; how many there are is pinned in virtual time.
+    // A busy machine omits samples; their number is pinned in virtual time.
     assert!(!series.t_s.is_empty());
     assert!(series.t_s.is_sorted(), "{:?}", series.t_s);
     for (name, column) in series.columns() {
         assert_eq!(column.len(), series.t_s.len(), "{name}");
     }
-    // Both ends of the emulated link have work, and so have both applications.
+    // Both ends of the emulated link and both applications have work.
     for node in &run.nodes {
         assert!(node.cpu_process_s.unwrap() > 0.0, "{node:?}");
         assert!(node.cpu_stack_s.unwrap() > 0.0, "{node:?}");
     }
 }
 
-/// `ip` takes the beginning of a word for the word where it expects one.
+/// Where `ip` expects a keyword, it also accepts its abbreviation.
 #[test]
 fn a_link_may_be_called_what_ip_has_a_word_for() {
     for (name, both) in [("a", "{ rate = \"50 Mbit/s\" }"), ("up", "{}")] {
@@ -168,7 +168,7 @@ fn bulk_over_plain_veth_is_sniffed() {
         assert_sound(&run, 1e12, 1.0);
         assert_eq!(run.totals.bytes, 20_000_000);
         assert!(run.queues.is_empty());
-        // Super-segments count as what they would be on a wire.
+        // Super-segments count as the segments that they would be on a wire.
         let least = 20_000_000 / 1460;
         assert!(
             run.totals.data_segments < least * 2,
@@ -203,7 +203,7 @@ fn short_flows_are_timed() {
     assert_eq!(sizes, [1, 10_000, 100_000]);
     for size in &completion.by_size {
         assert_eq!(size.count, 15);
-        // The handshake takes a round trip, the data half of another.
+        // The handshake takes a round trip, and the data take half of another.
         assert!(size.time_us.min.unwrap() >= 30_000.0, "{size:?}");
     }
     // 100 kB do not fit the initial window of 10 segments.
@@ -236,7 +236,7 @@ fn requests_are_answered_and_timed() {
     let sizes: Vec<u64> = completion.by_size.iter().map(|size| size.bytes).collect();
     assert_eq!(sizes, [20_000], "as the simulator has it: the answer");
     assert!(run.totals.content.as_ref().unwrap().ok);
-    // Answers are data from sender to receiver, 14 segments each.
+    // Responses are data from sender to receiver, 14 segments each.
     assert!(run.totals.data_segments >= 40 * 14);
     assert!(run.totals.acks_on_wire > 0);
 }

@@ -1,9 +1,9 @@
-//! AccECN (RFC 9768) end to end, on a kernel that speaks it: 20 MB through a queue that
-//! marks, with the datapath at the receiver. Once all is acknowledged the sender must have
-//! counted what was marked, packet by packet and byte by byte.
+//! AccECN (RFC 9768) end to end, on a kernel that supports it: 20 MB through a queue that marks,
+//! with the datapath at the receiver. Once everything is acknowledged, the sender must have counted
+//! every mark, packet by packet and byte by byte.
 //!
-//! Linux 6.12 does not speak it. `make test-accecn` builds Linux 7 and runs these tests, which
-//! fail if that kernel is not there. They are built with the feature `linux-7` only.
+//! Linux 6.12 does not support it. `make test-accecn` builds Linux 7 and runs these tests, which
+//! fail without that kernel. They are built only with the feature `linux-7`.
 
 mod accecn;
 
@@ -13,11 +13,12 @@ use ackwise_testbed::{Release, in_virtual_time_on};
 /// What users get, and what withholds most.
 const POLICIES: [&str; 2] = ["adaptive", "every-n:n=32,warm=0"];
 
-/// Most bytes that an ACK without a 24-bit counter stands for: three segments that were
-/// withheld, and two that a receiver acknowledges at once. Three bits tell seven packets apart.
+/// Largest number of bytes for which an ACK without a 24-bit counter stands: three segments that
+/// were withheld, and two that a receiver acknowledges at once. Three bits distinguish seven
+/// packets.
 const SAFE: u32 = 5 * SEGMENT;
 
-/// The sender's estimate is what the receiver got, and that is what the queue marked.
+/// The sender's estimate equals what the receiver got, and that equals what the queue marked.
 fn assert_every_mark_counts(case: &Case, ran: &Ran) {
     assert_eq!(
         [ran.sender.mode, ran.receiver.mode],
@@ -35,14 +36,14 @@ fn assert_every_mark_counts(case: &Case, ran: &Ran) {
     assert_feedback(case, ran);
 }
 
-/// The sender's estimate is what the receiver got.
+/// The sender's estimate equals what the receiver got.
 fn assert_feedback(case: &Case, ran: &Ran) {
     let (estimate, arrived) = (ran.sender.delivered, ran.receiver.received);
     assert_eq!(estimate.ce, arrived.ce, "packets; {case:?}: {ran:#?}");
     if case.option > 0 {
         assert_eq!(estimate, arrived, "{case:?}: {ran:#?}");
     } else {
-        // Without the option the sender has no counters of bytes.
+        // Without the option the sender has no byte counters.
         assert_eq!(
             estimate,
             Marks {
@@ -60,7 +61,7 @@ fn assert_feedback(case: &Case, ran: &Ran) {
     }
 }
 
-/// Part of the receiver's ACKs that did not leave, per cent.
+/// Share of the receiver's ACKs that did not leave, per cent.
 fn saved(case: Case) -> f64 {
     let all = run(&Case {
         policy: None,
@@ -89,14 +90,14 @@ fn with_the_option(queue: Queue, congestion: &'static str) {
                 without, counters, ..
             } = ran.acks;
             if option == 1 {
-                // Sparingly: where a counter changes its course, and three times per RTT.
+                // Sparingly: where a counter's trend changes, and three times per RTT.
                 assert!(without > 100 && counters[3] > 100, "{case:?}: {ran:#?}");
             } else {
-                // But for the handshake's.
+                // Except for the handshake's.
                 assert!(without <= 1, "{case:?}: {ran:#?}");
             }
             assert!(ran.acks.widest <= SAFE, "{case:?}: {ran:#?}");
-            // The wrap of three bits is no reason where a counter of 24 bits is in the ACK.
+            // The wrap of three bits is no reason if the ACK has a 24-bit counter.
             let wraps = ran.stats.as_ref().expect("a policy").reasons["ace-wrap"];
             assert_eq!(wraps > 0, option == 1, "{case:?}: {ran:#?}");
         }
@@ -115,7 +116,7 @@ fn runs_of_marks_are_counted_by_the_option() {
     });
 }
 
-/// DCTCP is marked every round trip: the counters run, and ACE wraps again and again.
+/// DCTCP is marked every round trip: the counters run, and ACE wraps repeatedly.
 #[test]
 fn the_marks_of_dctcp_are_counted_by_the_option() {
     in_virtual_time_on(Release::Linux7, || {
@@ -123,7 +124,7 @@ fn the_marks_of_dctcp_are_counted_by_the_option() {
     });
 }
 
-/// Three bits have to tell it all: an ACK may cover no more than they are safe for.
+/// The three bits alone must suffice: an ACK may cover no more than is safe for them.
 #[test]
 fn marks_are_counted_without_the_option() {
     in_virtual_time_on(Release::Linux7, || {
@@ -151,8 +152,8 @@ fn marks_are_counted_without_the_option() {
     });
 }
 
-/// With a counter of 24 bits in each ACK `adaptive` saves as many as without AccECN. Without
-/// it the guard costs some of them.
+/// With a 24-bit counter in each ACK, `adaptive` saves as many as without AccECN. Without the
+/// counter, the guard costs some of them.
 #[test]
 fn as_many_acks_are_saved_as_without_accecn() {
     in_virtual_time_on(Release::Linux7, || {
@@ -182,20 +183,20 @@ fn as_many_acks_are_saved_as_without_accecn() {
     });
 }
 
-/// What `tcp_ecn` of the ends makes of a connection.
+/// What the ends' `tcp_ecn` makes of a connection.
 struct Peers {
     asks: u8,
     grants: u8,
     mode: Mode,
 }
 
-/// The part of its ACKs that the datapath saved, per cent.
+/// The share of its ACKs that the datapath saved, per cent.
 fn share_saved(ran: &Ran) -> f64 {
     let stats = ran.stats.as_ref().expect("a policy");
     100.0 * stats.packets_saved as f64 / stats.acks as f64
 }
 
-/// AccECN is asked for and refused, or not asked for: the guard of three bits plays no part.
+/// AccECN is requested and refused, or not requested: the guard of three bits does not apply.
 #[test]
 fn old_peers_and_refusals() {
     in_virtual_time_on(Release::Linux7, || {
@@ -239,15 +240,15 @@ fn old_peers_and_refusals() {
     });
 }
 
-/// Beside two SACK blocks Linux 7 leaves the option out, or some of its counters. What is lost
-/// is sent again.
+/// Beside two SACK blocks, Linux 7 omits the option or some of its counters. Losses are
+/// retransmitted.
 #[test]
 fn marks_are_counted_through_losses() {
     in_virtual_time_on(Release::Linux7, || {
         for option in 0..=3 {
             let case = Case {
                 option,
-                // The queue fills between losses if the way is short.
+                // With a short delay, the queue fills between losses.
                 delay: 3,
                 loss: 1.0,
                 policy: Some(POLICIES[1]),
@@ -260,7 +261,7 @@ fn marks_are_counted_through_losses() {
             let Acks {
                 without, counters, ..
             } = ran.acks;
-            // One of the handshake has none, either.
+            // One ACK of the handshake has none either.
             assert!(without > 3, "{case:?}: {ran:#?}");
             assert_eq!(counters[3] > 1000, option > 0, "{case:?}: {ran:#?}");
         }

@@ -1,4 +1,4 @@
-//! The eBPF datapath on the real stack, in virtual time: what holds exactly.
+//! The eBPF datapath on the real stack, in virtual time: exact assertions.
 
 mod virtual_harness;
 
@@ -18,12 +18,12 @@ fn count(run: &Run, name: &str) -> u64 {
         .unwrap_or_else(|| panic!("no counter {name}"))
 }
 
-/// What holds on every path: no byte is lost or changed, every withheld ACK
-/// left or was made needless, none was lost in between.
+/// What holds on every path: no byte is lost or changed, and every withheld ACK left or was
+/// superseded; none was lost in between.
 fn assert_contract(run: &Run) {
     let id = &run.id;
     assert!(run.totals.content.as_ref().is_some_and(|it| it.ok), "{id}");
-    // `adaptive` leaves a sender alone that recovers all the time.
+    // `adaptive` leaves a sender alone that is always in recovery.
     assert!(
         run.arm == "adaptive" || count(run, "withheld") > 0,
         "{id}: nothing was withheld"
@@ -39,8 +39,8 @@ fn assert_contract(run: &Run) {
     ] {
         assert_eq!(release[never].as_u64(), Some(0), "{id}: {never}");
     }
-    // Time stands still while the daemon works; what wakes it is an irq_work,
-    // which User Mode Linux does at the next tick, of 1 ms.
+    // Time stands still while the daemon works. It is woken by an irq_work, which User Mode Linux
+    // runs at the next tick, of 1 ms.
     let late = counters(run)["lateness"]["max_us"].as_u64().unwrap_or(0);
     assert!(late <= 1_100, "{id}: {late} µs late");
 }
@@ -70,7 +70,7 @@ fn every_congestion_control_keeps_its_bytes() {
             .find(|other| other.arm == "baseline" && other.cc == run.cc)
             .unwrap();
         let (thinned, stock) = (run.totals.acks_on_wire, stock.totals.acks_on_wire);
-        // `adaptive` leaves the start alone, most of so short a run.
+        // `adaptive` leaves the start alone, which is most of such a short run.
         let most = if run.arm == "adaptive" {
             stock
         } else {
@@ -96,7 +96,7 @@ fn the_contract_holds_under_loss_and_reordering() {
         let report = run_pinned(name, &thinned(link, "app = \"bulk\"", ""));
         for arm in ["every-n", "adaptive"] {
             assert_contract(of(&report, arm));
-            // What tells the sender of holes is never withheld.
+            // ACKs that report holes to the sender are never withheld.
             let sacks = of(&report, arm).totals.acks.map_or(0, |kinds| kinds.sack);
             assert!(sacks > 0, "{arm}: no SACK on a path that loses or reorders");
         }
@@ -116,8 +116,8 @@ fn acks_with_ecn_and_without_sack_keep_the_contract() {
     }
 }
 
-/// A queue that marks: each change of what an ACK echoes leaves at once, and
-/// senders hear of as much congestion as without thinning.
+/// A queue that marks: each change of what an ACK echoes leaves at once, and senders get as many
+/// congestion signals as without thinning.
 #[test]
 fn marks_reach_the_sender() {
     let _turn = turn();
@@ -147,8 +147,8 @@ reverse = { rate = "20 Mbit/s", delay = "10 ms", queue = "200 packets" }"#;
     }
 }
 
-/// An uplink that every second segment's ACK overfills: `adaptive` sends few
-/// enough, and none waits longer than its bound.
+/// An uplink that an ACK for every second segment overloads: `adaptive` sends few enough, and none
+/// waits longer than its bound.
 #[test]
 fn adaptive_on_a_thin_uplink() {
     let _turn = turn();
@@ -171,7 +171,7 @@ reverse = { rate = "200 kbit/s", delay = "20 ms", queue = "128 KiB" }"#;
             .find(|it| it.arm == "baseline" && it.cc == run.cc);
         let gain = run.totals.goodput_bps / stock.unwrap().totals.goodput_bps;
         assert!(gain > 3.0, "{}: {gain}", run.id);
-        // D is 25 ms at most; the ticker is a tick late.
+        // D is at most 25 ms; the ticker is a tick late.
         let held = counters(run)["hold_times"]["buckets"].as_array().unwrap();
         let longest = held.iter().rfind(|bucket| bucket["count"] != 0);
         let longest = longest.unwrap()["below_us"].as_u64().unwrap();
@@ -186,13 +186,13 @@ fn what_is_counted_is_what_crosses_the_wire() {
     for arm in ["every-n", "adaptive"] {
         let run = of(&report, arm);
         let left = count(run, "acks") - count(run, "withheld") + count(run, "reemitted");
-        // The ACKs that open and end a connection are seen by one of the two alone.
+        // The ACKs that open and end a connection are seen by only one of the two.
         let differ = run.totals.acks_on_wire.abs_diff(left);
         assert!(differ <= 1, "{arm}: {differ}");
     }
 }
 
-/// Two flows that leave by one interface, and a policy that is for the second.
+/// Two flows leave by one interface, and a policy applies to the second.
 #[test]
 fn one_of_two_flows_is_thinned() {
     let _turn = turn();
@@ -211,8 +211,8 @@ fn one_of_two_flows_is_thinned() {
     assert!(per_ack("second") > 4.0, "{}", per_ack("second"));
 }
 
-/// An upload in the same FIFO: no thinning shortens it, so every ACK passes. Before a queue that
-/// separates flows thinning goes on, and both directions win.
+/// An upload shares the FIFO: no thinning shortens it, so every ACK passes. Before a queue that
+/// separates flows, thinning continues, and both directions gain.
 #[test]
 fn an_upload_ends_the_thinning_where_it_shares_the_queue() {
     let _turn = turn();

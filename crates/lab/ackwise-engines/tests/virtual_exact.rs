@@ -1,4 +1,4 @@
-//! In virtual time the same run gives the same record, to the bit.
+//! In virtual time the same run gives the same record, bit for bit.
 
 mod virtual_harness;
 
@@ -52,8 +52,8 @@ fn a_busy_host_changes_nothing() {
     assert_eq!(calm, busy);
 }
 
-/// Paths, how many machines run beside it, and what the programs that build the
-/// network drew and how often they asked for the time: all of the host.
+/// Varies what belongs to the host: paths, the number of machines beside it, and the random numbers
+/// and clock readings of the programs that build the network.
 #[test]
 fn elsewhere_it_is_the_same() {
     let _turn = turn();
@@ -68,10 +68,10 @@ fn elsewhere_it_is_the_same() {
     let elsewhere = VirtualOptions {
         init: Some(PathBuf::from(&program)),
         jobs: Some(4),
-        // Known gap: with some numbers (1001 and 2003 on one host; not 1, 100, 997, 1000 and 2000) the
-        // run begins a tick of 256 ns apart, and single samples differ. Which number depends on
-        // the host; a sleep until a fixed moment before the datapath is attached mended nothing, nor
-        // that every sleep of live/engine.rs ends at a fixed moment.
+        // Known gap: with some numbers (1001 and 2003 on one host; not 1, 100, 997, 1000 and 2000)
+        // the run begins a tick of 256 ns apart, and single samples differ. Which numbers these are
+        // depends on the host. Neither a sleep until a fixed moment before the datapath is attached
+        // nor letting every sleep of live/engine.rs end at a fixed moment fixed it.
         disturbance: 1000,
         ..options()
     };
@@ -79,7 +79,7 @@ fn elsewhere_it_is_the_same() {
     assert_eq!(here, there);
 }
 
-/// The test above can fail: what the seed decides does show.
+/// The test above can fail: what depends on the seed does change.
 #[test]
 fn another_seed_is_another_run() {
     let _turn = turn();

@@ -6,7 +6,7 @@ use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{QueueRecord, Report, Run};
 use virtual_harness::{BASELINE, arm, run, turn, two_hosts};
 
-/// What the ACKs of a download have, and who gives it to them.
+/// A download whose ACKs wait in this queue. One arm leaves the queue to the gateway.
 fn scenario(duration: &str, queue: &str, more: &str) -> Scenario {
     let link = format!(
         r#"
@@ -57,7 +57,7 @@ fn it_repeats_itself() {
     assert_eq!(once.to_json().unwrap(), again.to_json().unwrap());
 }
 
-/// What the forward direction can carry: of 1514 bytes of a frame 1448 are payload.
+/// Capacity of the forward direction: 1448 of a frame's 1514 bytes are payload.
 const CAPACITY_BPS: f64 = 10e6 * 1448.0 / 1514.0;
 
 #[test]
@@ -74,12 +74,12 @@ fn a_filter_gives_a_download_back_what_its_acks_took() {
     assert!(queue.filtered.unwrap() > 1000, "{queue:?}");
 }
 
-/// The datapath withholds behind the gateway's hook. What it re-emits has had its turn in the
-/// queue, and must reach the datapath's own hook, which waits for it and would send it again.
+/// The datapath withholds behind the gateway's hook. What it re-emits has already been queued, and
+/// must reach the datapath's own hook, which waits for it and would otherwise send it again.
 #[test]
 fn what_a_datapath_re_emits_is_not_queued_again() {
     let _turn = turn();
-    // An ACK each 60 ms, which is longer than any is held.
+    // An ACK every 60 ms, which is longer than any hold.
     let link = r#"
 forward = { rate = "400 kbit/s", delay = "10 ms", queue = "20 packets" }
 reverse = { rate = "100 kbit/s", delay = "10 ms", queue = { discipline = "fq_codel", ack_share = "25 %" }, by = "gateway" }"#;

@@ -1,4 +1,4 @@
-//! The sender's hint and a medium for both directions, on the real stack in virtual time.
+//! The sender's cwnd hint and a medium for both directions, on the real stack in virtual time.
 
 mod virtual_harness;
 
@@ -44,7 +44,7 @@ cc = ["reno"]
     Scenario::parse("hint.toml", &text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// `dca`, and a sender that tells or does not.
+/// `dca`, with a sender that sends hints and with one that does not.
 fn arms() -> String {
     [false, true]
         .map(|tell| {
@@ -74,7 +74,7 @@ fn a_receiver_that_is_told_waits_no_longer_than_the_sender_can_send() {
         let content = run.totals.content.as_ref().expect("bytes are compared");
         assert!(content.ok, "{}", run.id);
         assert_eq!(content.bytes, 44_000, "{}", run.id);
-        // One packet at a time: headers are 40 bytes of IP and TCP, 14 of Ethernet.
+        // One packet at a time: headers are 40 bytes of IP and TCP, and 14 of Ethernet.
         let bytes = run.totals.bytes
             + 54 * run.totals.data_segments
             + run.totals.ack_bytes_on_wire.unwrap_or(0)
@@ -84,20 +84,20 @@ fn a_receiver_that_is_told_waits_no_longer_than_the_sender_can_send() {
     }
     let [untold, told_run] = ["untold", "told"].map(|arm| of(&report, arm));
     assert_eq!(cwnd_hints(untold), None);
-    // The first of all leave before the receiver has said anything.
+    // The very first segments leave before the receiver has sent anything.
     assert!(
         cwnd_hints(told_run) >= Some(480),
         "{:?}",
         cwnd_hints(told_run)
     );
-    // Untold it holds for five and more segments whatever the window is.
+    // Without hints it holds for five and more segments whatever the window is.
     assert!(told_run.totals.goodput_bps > 1.5 * untold.totals.goodput_bps);
     let stock = of(&report, "baseline");
     assert!(told_run.totals.acks_on_wire < stock.totals.acks_on_wire * 3 / 4);
 }
 
-/// Answers leave as soon as they are asked for: no segment may tell less than the
-/// sender is ready to take.
+/// Answers leave as soon as they are requested: no segment may advertise less than the sender is
+/// ready to receive.
 #[test]
 fn nothing_is_told_while_the_other_side_sends() {
     let _turn = turn();

@@ -15,11 +15,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use virtual_harness::{BASELINE, options, run, turn, two_hosts};
 
-/// Set for the process that is to be ended.
+/// Set for the process that will be ended.
 const VICTIM: &str = "ACKWISE_TEST_VICTIM";
 const LINK: &str = r#"both = { rate = "20 Mbit/s", delay = "10 ms", queue = "60 packets" }"#;
 
-/// What the victim does, if this process is one.
+/// Does the victim's work if this process is one.
 fn be_the_victim() -> bool {
     if std::env::var_os(VICTIM).is_none() {
         return false;
@@ -85,7 +85,7 @@ fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     until_within(Duration::from_secs(120), what, look)
 }
 
-/// Processes whose working directory is this: a machine and all in it.
+/// Processes with this working directory: a machine and everything in it.
 fn living_in(directory: &Path) -> Vec<u32> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     processes
@@ -135,13 +135,13 @@ fn killed() {
     wait_for("end of the machine", || {
         living_in(&machine).is_empty().then_some(())
     });
-    // Nobody was left to remove its files; whoever comes next does.
+    // Nobody was left to remove its files; the next run does.
     assert!(machine.exists());
     run(&two_hosts("100 ms", LINK, "app = \"bulk\"", BASELINE));
     assert!(!machine.exists());
 }
 
-/// The kernel itself may be killed, by one who looks for memory.
+/// The kernel itself may be killed, for example by the OOM killer.
 #[test]
 fn without_its_kernel() {
     if be_the_victim() {

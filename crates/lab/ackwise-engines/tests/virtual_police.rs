@@ -1,5 +1,4 @@
-//! A policer in virtual time: a token bucket is the kernel's, other ways to choose are the
-//! emulator's.
+//! A policer in virtual time: the kernel does token buckets, and the emulator does the other modes.
 
 mod virtual_harness;
 
@@ -29,7 +28,7 @@ fn policed(police: &str) -> String {
     )
 }
 
-/// The baseline and the policed run.
+/// The baseline run and the policed run.
 fn both(report: &Report) -> [&Run; 2] {
     let [whole, policed] = &report.runs[..] else {
         panic!("{} runs", report.runs.len());
@@ -38,7 +37,7 @@ fn both(report: &Report) -> [&Run; 2] {
     [whole, policed]
 }
 
-/// Asserts that a second run of the scenario gives the same report, to the packet.
+/// Asserts that a second run of the scenario gives the same report, packet for packet.
 fn again(scenario: &Scenario, report: &Report) {
     assert_eq!(run(scenario).to_json().unwrap(), report.to_json().unwrap());
 }
@@ -53,7 +52,7 @@ fn four_of_five_acks_are_dropped_and_the_transfer_goes_on() {
     let queue = uplink(policed);
     let (dropped, passed) = (queue.policed.unwrap(), queue.arrivals.unwrap());
     assert!(dropped > 200, "{queue:?}");
-    // Even: each fifth pure ACK passes, and what is none (a SYN, a FIN) besides.
+    // Even: each fifth pure ACK passes, and so do segments that are not pure ACKs (a SYN, a FIN).
     assert!(
         (4 * passed - 20..=4 * passed).contains(&dropped),
         "{dropped} dropped, {passed} passed"
@@ -64,10 +63,10 @@ fn four_of_five_acks_are_dropped_and_the_transfer_goes_on() {
     again(&scenario, &report);
 }
 
-/// Some 410 ACKs a second; 100 of them are paid for, 70 bytes each, and ten besides.
+/// The bucket pays for 100 of some 410 ACKs/s, 70 bytes each, plus ten at the start.
 const BUCKET: &str = "rate = \"56 kbit/s\", burst = \"700 B\", length = \"ethernet-frame\"";
 
-/// What a flow used of what the bucket pays for, ACKs of `bytes` each.
+/// How much of the bucket's rate a flow used, with ACKs of `bytes` each.
 fn used(traffic: &Traffic, bytes: f64) -> f64 {
     let paid = (700.0 + 7000.0 * traffic.duration_s) / bytes;
     traffic.acks_on_wire as f64 / paid
@@ -83,7 +82,7 @@ fn a_bucket_is_the_kernel_s_and_lets_pass_what_the_emulator_s_does() {
     assert!(made.contains("netem"), "{made}");
     let queue = uplink(policed);
     assert!(queue.policed.unwrap() > 500, "{queue:?}");
-    // ACKs, and a SYN and a FIN at least.
+    // At least a SYN and a FIN besides the ACKs.
     let others = queue.arrivals.unwrap() - policed.totals.acks_on_wire;
     assert!((2..=5).contains(&others), "{others}");
     let share = policed.totals.goodput_bps / whole.totals.goodput_bps;
@@ -105,7 +104,7 @@ fn a_bucket_is_the_kernel_s_and_lets_pass_what_the_emulator_s_does() {
 #[test]
 fn of_two_sessions_one_is_policed() {
     let _turn = turn();
-    // A list is nothing that an arm can change; a rate is.
+    // An arm cannot change a list, but it can change a rate.
     let police = BUCKET.replace("56 kbit/s", "10 Mbit/s");
     let link = LINK.replace(
         "reverse = {",
@@ -115,7 +114,7 @@ fn of_two_sessions_one_is_policed() {
         "{BASELINE}[[arm]]\nname = \"policed\"\n\
          change = {{ \"link.wan.reverse.police.rate\" = \"56 kbit/s\" }}\n"
     );
-    // A frame of IPv6 has 20 bytes more.
+    // An IPv6 frame has 20 bytes more.
     for (version, bytes) in [(4, 70.0), (6, 90.0)] {
         let one = format!("socket = {{ ip = {version} }}\napp = \"bulk\"");
         let flows = format!(
@@ -136,7 +135,7 @@ fn of_two_sessions_one_is_policed() {
     }
 }
 
-/// A scenario of Pavilanskas 2010, a second of it.
+/// A scenario of Pavilanskas 2010, shortened to a second.
 fn pavilanskas(name: &str) -> Scenario {
     let root =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../scenarios/papers/pavilanskas-2010");
@@ -146,7 +145,7 @@ fn pavilanskas(name: &str) -> Scenario {
     Scenario::parse(name, &text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Those of its runs that are wanted, twice: they must be the same.
+/// Does the wanted runs twice, and asserts that the results are equal.
 fn twice(scenario: &Scenario, wanted: impl Fn(&str) -> bool) -> Report {
     let mut options = options();
     let runs = scenario.runs().into_iter().map(|run| run.id);
@@ -172,7 +171,7 @@ fn the_paper_s_bridge_repeats_itself() {
         let whole = rate("baseline", buffer);
         assert!(rate("held-80", buffer) > 0.85 * whole, "{buffer}");
     }
-    // A window of some 20 segments starves, one of 80 does not.
+    // A window of some 20 segments starves; one of 80 does not.
     assert!(rate("dropped-80", "16 KiB") < 0.3 * rate("baseline", "16 KiB"));
     assert!(rate("dropped-80", "64 KiB") > 0.95 * rate("baseline", "64 KiB"));
 }

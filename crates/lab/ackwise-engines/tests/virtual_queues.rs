@@ -1,5 +1,5 @@
-//! Links of the kernel in virtual time: the wire that a scenario asks for, and
-//! the kernel's own queue disciplines.
+//! Links of the kernel in virtual time: the wire that a scenario asks for, and the kernel's own
+//! queue disciplines.
 
 mod virtual_harness;
 
@@ -26,8 +26,8 @@ fn on(backend: LinkBackend, scenario: &Scenario) -> Run {
     run_with(scenario, &told).runs.remove(0)
 }
 
-/// One request and its answer of a segment each: nothing queues, and the time
-/// they take is what the wire takes. 90 and 90 bytes at 1 Mbit/s, and 10 ms.
+/// One request and its response of a segment each: nothing queues, so the time is that of the wire.
+/// 90 and 90 bytes at 1 Mbit/s, and 10 ms.
 #[test]
 fn a_wire_takes_its_time_to_the_microsecond() {
     let _turn = turn();
@@ -49,7 +49,7 @@ count = 20"#;
     assert_eq!(time.min, Some(time.p50));
 }
 
-/// The kernel's link and the emulator are two programs for the same wire.
+/// The kernel's link and the emulator are two implementations of the same wire.
 #[test]
 fn the_emulator_agrees() {
     let _turn = turn();
@@ -74,7 +74,7 @@ reverse = { rate = "1 Mbit/s", delay = "10 ms", queue = "16 KiB" }"#;
     near("drops", drops(&kernel), drops(&emulator), 0.25);
 }
 
-/// netem's losses come from the scenario's seed, and are as many as it says.
+/// netem's losses come from the scenario's seed, and match the scenario's probability.
 #[test]
 fn the_wire_loses_and_doubles_what_it_should() {
     let _turn = turn();
@@ -98,7 +98,7 @@ const THIN: &str = r#"
 forward = { rate = "20 Mbit/s", delay = "10 ms", queue = "100 packets" }
 reverse = { rate = "100 kbit/s", delay = "10 ms", queue = "64 KiB" }"#;
 
-/// What the arm calls its change of the uplink's queue.
+/// An arm that changes the uplink's queue.
 fn uplink(name: &str, queue: &str) -> String {
     format!(
         "[[arm]]\nname = \"{name}\"\nchange = {{ \"link.wan.reverse.queue\" = {{ {queue} }} }}\n"
@@ -128,9 +128,9 @@ fn cake_filters_acks_on_a_thin_uplink() {
     assert_eq!(filtered("cake"), Some(0));
     for arm in ["filter", "aggressive"] {
         assert!(filtered(arm).unwrap() > 1000, "{arm}: {:?}", filtered(arm));
-        // Half as much again at the least; in fact some three times.
+        // At least half as much again; in fact some three times as much.
         assert!(goodput(arm) > 1.5 * goodput("baseline"), "{arm}");
-        // What was filtered out is neither dropped nor on the wire.
+        // Filtered ACKs are neither dropped nor on the wire.
         let uplink = queue(of(&report, arm), "wan.reverse");
         let on_wire = of(&report, arm).totals.acks_on_wire;
         let gone = uplink.drops + uplink.filtered.unwrap();
@@ -142,7 +142,7 @@ fn cake_filters_acks_on_a_thin_uplink() {
     }
 }
 
-/// Three downloads fill the uplink with ACKs, a flow each; an upload is one flow more.
+/// Three downloads fill the uplink with ACKs, one flow each; an upload is one more flow.
 #[test]
 fn cake_gives_acks_a_share_and_knows_a_long_way() {
     let _turn = turn();
@@ -172,7 +172,7 @@ app = "bulk""#;
     assert!(upload("tin") > 1.1 * upload("plain"));
     let uplink = |arm: &str| queue(of(&report, arm), "wan.reverse");
     assert!(uplink("tin").filtered.unwrap() > 100);
-    // CoDel waits for a second before it drops, not for a tenth.
+    // CoDel waits for a second before it drops, instead of a tenth of a second.
     assert!(uplink("rtt").drops < uplink("plain").drops);
 }
 
@@ -213,8 +213,8 @@ fn queues_of_the_kernel_keep_delay_down() {
     assert!(down("fq_codel").marks + down("fq_codel").drops > 0);
 }
 
-/// The kernel's own rule and the datapath's have one policy; on the same path
-/// they come to the same.
+/// The kernel's TCP and the datapath run the same policy; on the same path they give the same
+/// result.
 #[test]
 fn a_policy_in_the_stack_does_what_it_does_in_the_datapath() {
     let _turn = turn();
@@ -227,7 +227,7 @@ fn a_policy_in_the_stack_does_what_it_does_in_the_datapath() {
         totals.acks_on_wire as f64 / totals.data_segments as f64
     };
     let lossy = run_pinned("stack", &scenario(THIN));
-    // A queue that nothing overflows.
+    // A queue that never overflows.
     let lossless = run_with(
         &scenario(&THIN.replace("100 packets", "2000 packets")),
         &options(),
@@ -246,7 +246,7 @@ fn a_policy_in_the_stack_does_what_it_does_in_the_datapath() {
     let ratio = |report: &Report| goodput(report, "stack") / goodput(report, "adaptive");
     let same = ratio(&lossless);
     assert!((0.9..1.1).contains(&same), "{same}");
-    // In a recovery the stack answers each segment at once, and the datapath withholds SACK
+    // During recovery the stack answers each segment at once, while the datapath withholds SACK
     // blocks that a later ACK covers.
     let behind = ratio(&lossy);
     assert!((0.8..1.1).contains(&behind), "{behind}");

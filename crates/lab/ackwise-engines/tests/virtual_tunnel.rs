@@ -39,9 +39,9 @@ const LINK: &str = r#"
 forward = { rate = "20 Mbit/s", delay = "20 ms", queue = "70 packets" }
 reverse = { rate = "20 Mbit/s", delay = "20 ms", queue = "70 packets" }"#;
 
-/// One flow is told apart from none only by much longer periods. Eight, whose windows are
-/// small, want the period that a tunnel chooses by itself on this path, an eighth of the
-/// round trip, and their ACKs evenly.
+/// A single flow shows a difference only with much longer periods. Eight flows, whose windows are
+/// small, need the period that a tunnel chooses by itself on this path (an eighth of the round
+/// trip), and evenly spaced ACKs.
 #[test]
 fn goodput_is_that_without_a_tunnel() {
     let _turn = turn();
@@ -62,8 +62,8 @@ fn goodput_is_that_without_a_tunnel() {
                 mux.packets as f64 / mux.bundles as f64
             );
             assert!(tunnel.totals.content.as_ref().unwrap().ok);
-            // Eight of bbr lose 5000 segments of 50,000 in this queue anyhow: another
-            // stream of random numbers gives between 0.968 and 0.987.
+            // Eight bbr flows lose 5000 of 50,000 segments in this queue in any case: other streams
+            // of random numbers give between 0.968 and 0.987.
             let least = if (connections, cc) == (8, "bbr") {
                 0.96
             } else {
@@ -74,8 +74,8 @@ fn goodput_is_that_without_a_tunnel() {
     }
 }
 
-/// This kernel takes what comes out of a large bundle by one call, for a daemon that has no
-/// rights any more; a small one is cheaper packet by packet.
+/// This kernel accepts the content of a large bundle in one call, from a daemon that has dropped
+/// its privileges; a small bundle is cheaper packet by packet.
 #[test]
 fn large_bundles_come_out_at_once() {
     let _turn = turn();
@@ -117,8 +117,8 @@ fn it_repeats_itself() {
     assert_eq!(once.to_json().unwrap(), again.to_json().unwrap());
 }
 
-/// Loss, duplicates, reordering, and daemons that end, in order or by SIGKILL, and begin
-/// again: ACKs get lost, but no connection gets wrong bytes, or stays where it is.
+/// Loss, duplicates, reordering, and daemons that end, cleanly or by SIGKILL, and restart: ACKs get
+/// lost, but no connection gets wrong bytes or stalls for good.
 #[test]
 fn chaos_costs_time_and_nothing_else() {
     use DaemonEvent::{Ends, Killed, Starts, StartsAsProcess};
@@ -138,7 +138,7 @@ fn chaos_costs_time_and_nothing_else() {
     };
     let mut options = options();
     options.run.incidents = vec![
-        // The exit is gone for a while, the side that takes ACKs for a moment, both at once.
+        // The exit is gone for a while, the side that takes ACKs for a moment, then both at once.
         at(500, "sender", Ends),
         at(900, "sender", StartsAsProcess),
         at(1500, "receiver", Ends),
@@ -149,8 +149,8 @@ fn chaos_costs_time_and_nothing_else() {
         at(2200, "receiver", StartsAsProcess),
         at(2600, "sender", Ends),
         at(2620, "sender", StartsAsProcess),
-        // The side that takes ACKs is killed with ACKs in its hands, then the exit with a bundle on
-        // its way, then both.
+        // The side that takes ACKs is killed while it has ACKs in hand, then the exit with a bundle
+        // in flight, then both.
         at(3203, "receiver", Killed),
         at(3300, "receiver", StartsAsProcess),
         at(3707, "sender", Killed),

@@ -1,4 +1,4 @@
-//! How far the runs are, for whoever watches.
+//! Shows the progress of the runs to the user.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// Steps of the bar for each run.
 const STEPS: u64 = 100;
 
-/// The progress of all runs together on standard error. A terminal shows a bar; elsewhere a line
-/// says each finished run, unless the results are for a program.
+/// The progress of all runs together, on standard error. A terminal shows a bar; elsewhere there is
+/// a line per finished run, unless the output is for a program.
 pub struct Bar {
     bar: ProgressBar,
-    /// How many of its [`STEPS`] each run has done.
+    /// Completed [`STEPS`] of each run.
     done: Vec<u64>,
-    /// The number of finished runs, if each is to be a line.
+    /// Number of finished runs, if each gets a line.
     finished: Option<usize>,
 }
 
 impl Bar {
-    /// For so many runs.
+    /// A bar for this number of runs.
     pub fn new(runs: usize, format: Format) -> Bar {
         let style = ProgressStyle::with_template("{bar:24} {percent:>3} % {wide_msg} {eta} left")
             .expect("a constant template");
@@ -33,7 +33,7 @@ impl Bar {
         }
     }
 
-    /// Shows what an engine says.
+    /// Shows a progress report of an engine.
     pub fn tell(&mut self, progress: &Progress<'_>) {
         match *progress {
             Progress::Started { run, index, .. } => self.started(&run.id, index),

@@ -152,7 +152,7 @@ pub struct RunArgs {
     pub into: Option<PathBuf>,
 
     /// Only a part of the runs, e.g. `3/8` for the third of eight
-    // What conflicts with `into` would set `requires` aside.
+    // With a conflict with `into` itself, clap would not apply `requires`.
     #[arg(long, value_name = "I/N", requires = "into",
           conflicts_with_all = ["against", "output", "html", "csv", "parquet"])]
     pub shard: Option<Shard>,
@@ -189,7 +189,7 @@ pub struct ReportArgs {
     pub merge: Option<PathBuf>,
 
     /// Which results, if the directory has those of several scenarios: the first digits of the set
-    // What conflicts with `merge` would set `requires` aside.
+    // With a conflict with `merge` itself, clap would not apply `requires`.
     #[arg(
         long,
         value_name = "SET",
@@ -278,7 +278,7 @@ pub struct BenchArgs {
     pub rtt_ms: u64,
 }
 
-/// How many runs at a time.
+/// Parses the number of concurrent runs.
 fn jobs(text: &str) -> Result<NonZeroU16, String> {
     text.parse()
         .map_err(|_| format!("give a whole number from 1 to {}", u16::MAX))

@@ -1,4 +1,4 @@
-//! In place of what needs Linux, where there is none.
+//! Replaces the modules that need Linux on other systems.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -19,29 +19,29 @@ impl Names for System {
     const NAMES: &'static [&'static str] = &["reproduce", "conform", "tunnel-demo"];
 }
 
-/// One of them.
+/// A subcommand that needs Linux.
 pub type Command = NeedsLinux<System>;
 
-/// A kernel, which nothing runs.
+/// A kernel, which nothing runs here.
 pub type Kernel = PathBuf;
 
-/// Told what becomes of the runs.
+/// Callback for progress of the runs.
 type Tell<'a> = &'a mut (dyn FnMut(Progress<'_>) + Send);
 
-/// Before arguments are read.
+/// Called before the arguments are read.
 pub fn begin() {}
 
-/// Says that a subcommand needs Linux.
+/// Reports that a subcommand needs Linux.
 pub fn run(command: &Command, _: Format) -> anyhow::Result<()> {
     Err(command.refuse().into())
 }
 
-/// Never set: a signal ends the program.
+/// Returns a flag that is never set: a signal ends the program.
 pub fn cancel_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(Arc::default())
 }
 
-/// Says that this engine needs Linux.
+/// Reports that this engine needs Linux.
 pub fn run_live(
     _: &Scenario,
     _: Arc<AtomicBool>,
@@ -51,7 +51,7 @@ pub fn run_live(
     Err(refused(Engine::Live))
 }
 
-/// Says that this engine needs Linux.
+/// Reports that this engine needs Linux.
 pub fn run_virtual(
     _: &Scenario,
     _: Arc<AtomicBool>,
@@ -63,17 +63,17 @@ pub fn run_virtual(
     Err(refused(Engine::Virtual))
 }
 
-/// Says that this engine needs Linux.
+/// Reports that this engine needs Linux.
 pub fn check_live(_: &Scenario) -> anyhow::Result<()> {
     Err(refused(Engine::Live))
 }
 
-/// Says that this engine needs Linux.
+/// Reports that this engine needs Linux.
 pub fn check_virtual(_: &Scenario, _: Vec<String>, _: Option<&Kernel>) -> anyhow::Result<()> {
     Err(refused(Engine::Virtual))
 }
 
-/// Says that what runs kernels needs Linux.
+/// Reports that running kernels needs Linux.
 pub fn kernel_sources(_: Option<&Kernel>) -> anyhow::Result<String> {
     Err(refused(Engine::Virtual))
 }
@@ -84,7 +84,7 @@ fn refused(engine: Engine) -> anyhow::Error {
         .into()
 }
 
-/// Whether an error of what is missing here means that the input is bad.
+/// Whether an error of the modules that are missing here means that the input is bad.
 pub fn is_bad_input(_: &(dyn Error + 'static)) -> bool {
     false
 }

@@ -1,4 +1,4 @@
-//! A scenario on each of the engines, with a bar for whoever watches.
+//! Runs a scenario on any of the engines, with a progress bar.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,8 +11,8 @@ use crate::bar::Bar;
 use crate::cli::RunArgs;
 use crate::system;
 
-/// Runs `only` these runs on an engine, and shows progress as `format` wants it; `watch` is told it
-/// as well.
+/// Runs the runs in `only` on an engine, and shows progress as `format` asks for; `watch` also gets
+/// the progress.
 pub fn run(
     engine: Engine,
     args: &RunArgs,
@@ -46,7 +46,7 @@ pub fn run(
     Ok(report)
 }
 
-/// Whether an engine can run these runs, before another one has run them for nothing.
+/// Checks that an engine can run these runs, before another engine runs them in vain.
 pub fn check(
     engine: Engine,
     args: &RunArgs,

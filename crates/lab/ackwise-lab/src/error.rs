@@ -1,4 +1,4 @@
-//! Which errors of the laboratory's libraries are bad input.
+//! Decides which errors of the lab's libraries mean bad input.
 
 use std::error::Error;
 
@@ -7,7 +7,7 @@ use ackwise_sim::SimError;
 
 use crate::system;
 
-/// Whether an error means that the input is bad, so that the command ends with exit code 2.
+/// Whether an error means bad input, for which the command ends with exit code 2.
 pub fn is_bad_input(error: &(dyn Error + 'static)) -> bool {
     error.is::<ScenarioError>()
         || matches!(

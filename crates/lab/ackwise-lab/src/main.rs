@@ -32,7 +32,7 @@ use linux as system;
 
 fn main() -> ExitCode {
     system::begin();
-    // clap ends the process with 2 on bad arguments and with 0 after --help: our own exit codes.
+    // clap exits with 2 on bad arguments and with 0 after --help, which match our exit codes.
     let cli = Cli::parse();
     ackwise_cli::start_log(cli.global.verbose);
     ackwise_cli::finish("ackwise-lab", dispatch(&cli), error::is_bad_input)

@@ -17,20 +17,20 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::cli::{RenderArgs, RunArgs};
 use crate::system;
 
-/// Whether a file is meant to be a scenario of radio. What cannot be read is not: whoever
-/// reads it next says why.
+/// Whether a file is meant to be a radio scenario. An unreadable file is not: its next reader
+/// reports the error.
 pub fn is_meant(path: &Path) -> bool {
     Source::read(path).is_ok_and(|source| RadioScenario::is_meant(&source.text))
 }
 
-/// Reads a scenario of radio; policies and models are looked at, too.
+/// Reads a radio scenario; this also checks policies and models.
 pub fn load(path: &Path) -> Result<RadioScenario, ScenarioError> {
     let scenario = RadioScenario::load(path)?;
     ackwise_radio::check(&scenario)?;
     Ok(scenario)
 }
 
-/// Runs a scenario of radio and shows what came out.
+/// Runs a radio scenario and shows the results.
 pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
     let mut scenario = load(&args.scenario)?;
     only_simulated(args)?;
@@ -71,7 +71,7 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An error for an engine that has no radio.
+/// Returns an error for an engine without radio.
 fn only_simulated(args: &RunArgs) -> Result<(), BadInput> {
     let other = |engine: &Engine| *engine != Engine::Sim;
     let file = args.scenario.display();
@@ -103,7 +103,7 @@ fn only_simulated(args: &RunArgs) -> Result<(), BadInput> {
     Ok(())
 }
 
-/// Prints a record and writes the files that are asked for.
+/// Prints a record and writes the requested files.
 pub fn show(report: &RadioReport, render: &RenderArgs, format: Format) -> anyhow::Result<()> {
     if render.parquet.is_some() {
         return Err(

@@ -21,7 +21,7 @@ use crate::radio;
 use crate::shards;
 use crate::system;
 
-/// Runs a scenario and shows what came out.
+/// Runs a scenario and shows the results.
 pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
     check_arguments(args)?;
     if radio::is_meant(&args.scenario) {
@@ -98,7 +98,7 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
     }
 }
 
-/// The scenario that the arguments ask for: with their duration and draws.
+/// The scenario with the duration and draws from the arguments.
 fn wanted(args: &RunArgs) -> anyhow::Result<Scenario> {
     let mut scenario = load(&args.scenario)?;
     if let Some(duration) = args.duration {
@@ -118,7 +118,7 @@ fn wanted(args: &RunArgs) -> anyhow::Result<Scenario> {
     Ok(scenario)
 }
 
-/// The ids of the runs that the arguments ask for on an engine.
+/// The ids of the runs that the arguments select on an engine.
 fn selected(
     scenario: &Scenario,
     args: &RunArgs,
@@ -134,7 +134,7 @@ fn selected(
     scenario.select_on(engine, filter)
 }
 
-/// The scenario with other draws: in its text, since every run reads that again.
+/// The scenario with other draws. This edits the text, because every run reads it again.
 fn with_draws(scenario: &Scenario, args: &RunArgs) -> anyhow::Result<Scenario> {
     if scenario.sweep.draw.is_none() {
         let file = args.scenario.display();
@@ -171,7 +171,7 @@ fn with_draws(scenario: &Scenario, args: &RunArgs) -> anyhow::Result<Scenario> {
     Ok(Scenario::parse(&scenario.source.path, &text.to_string())?)
 }
 
-/// What two engines found.
+/// The results of two engines.
 #[derive(Serialize)]
 struct Both<'a> {
     #[serde(flatten)]
@@ -180,7 +180,7 @@ struct Both<'a> {
     agreements: &'a [AgreementResult],
 }
 
-/// Says how far two engines are apart; an error if that is too far.
+/// Reports how far two engines are apart; returns an error if that is too far.
 fn agree(
     report: &Report,
     other: &Report,
@@ -207,7 +207,7 @@ fn agree(
     Ok(())
 }
 
-/// An error if runs failed, or are missing because a signal came.
+/// Returns an error if runs failed, or are missing because of a signal.
 fn whole(report: &Report, wanted: usize, stopped: bool) -> anyhow::Result<()> {
     let failed = report
         .runs
@@ -252,7 +252,7 @@ pub fn report(args: &ReportArgs, format: Format) -> anyhow::Result<()> {
     }
 }
 
-/// Shows the results of a directory, and writes them as one record.
+/// Shows the merged results of a directory, and writes them as one record.
 fn merged(args: &ReportArgs, directory: &Path, format: Format) -> anyhow::Result<()> {
     let report = shards::merge(directory, args.set.as_deref())?;
     if let Some(path) = &args.output {
@@ -291,7 +291,7 @@ fn show(report: &Report, render: &RenderArgs, format: Format) -> anyhow::Result<
     }
 }
 
-/// Says where the page is, so that it can be opened.
+/// Tells where the page is, so that it can be opened.
 pub fn page_written(render: &RenderArgs) -> anyhow::Result<()> {
     let Some(path) = &render.html else {
         return Ok(());
@@ -300,7 +300,7 @@ pub fn page_written(render: &RenderArgs) -> anyhow::Result<()> {
     text::print(&format!("\nThe page with plots: {}\n", path.display()))
 }
 
-/// Looks at scenario files: every mistake of every file, then the verdict.
+/// Checks scenario files: shows every mistake of every file, then the verdict.
 pub fn check(files: &[PathBuf], format: Format) -> anyhow::Result<()> {
     let looked: Vec<_> = files.iter().map(|file| Checked::of(file)).collect();
     let wrong = looked.iter().filter(|c| !c.mistakes.is_empty()).count();
@@ -402,7 +402,7 @@ fn unreadable(path: &Path, e: &io::Error) -> BadInput {
     BadInput::new(format!("{}: cannot be read: {e}", path.display()))
 }
 
-/// What belongs to other runs is refused before one begins.
+/// Refuses arguments that belong to other kinds of runs before a run begins.
 fn check_arguments(args: &RunArgs) -> Result<(), BadInput> {
     let render = &args.render;
     check_outputs(args.output.as_deref(), render, Some(&args.scenario))?;
@@ -422,7 +422,8 @@ fn check_arguments(args: &RunArgs) -> Result<(), BadInput> {
     Ok(())
 }
 
-/// An hour of measurements is not to be lost to a mistyped path.
+/// Checks that the outputs are writable, so that a mistyped path does not cost an hour of
+/// measurements.
 fn check_outputs(
     output: Option<&Path>,
     render: &RenderArgs,

@@ -1,4 +1,4 @@
-//! `run --into` and `report --merge`: the runs of a scenario on many machines.
+//! `run --into` and `report --merge`: a scenario's runs on many machines.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,22 +17,22 @@ use crate::cli::RunArgs;
 use crate::engines;
 use crate::system;
 
-/// What became of the runs that were asked for.
+/// The outcome for the selected runs.
 #[derive(Serialize)]
 struct Outcome {
-    /// Which results belong together.
+    /// The set to which the results belong.
     set: String,
-    /// The runs that were asked for: of the shard, if there is one.
+    /// Number of selected runs, limited to the shard if there is one.
     runs: usize,
-    /// Those whose results were there before.
+    /// Runs that already had results.
     present: usize,
-    /// Those that were run now, and have results.
+    /// Runs that were done now and have results.
     added: usize,
-    /// Those that had errors, and have no results.
+    /// Runs that had errors and have no results.
     failed: usize,
 }
 
-/// Runs what of `only` has no result in a directory yet, and adds the results there.
+/// Does the runs of `only` that have no result in a directory yet, and adds their results there.
 pub fn run(
     args: &RunArgs,
     into: &Path,
@@ -101,11 +101,11 @@ struct Keeper<'a> {
     store: &'a Store,
     set: &'a RunSet,
     scenario: &'a Scenario,
-    /// Each run's place among all of the scenario, by its id.
+    /// Each run's index among all runs of the scenario, by its id.
     places: BTreeMap<&'a str, usize>,
     cancel: &'a AtomicBool,
     outcome: &'a mut Outcome,
-    /// Why a result could not be added.
+    /// The reason why a result could not be added.
     refused: Option<StoreError>,
 }
 
@@ -125,7 +125,7 @@ impl Keeper<'_> {
         match self.store.put(self.set, self.scenario, run, context, place) {
             Ok(()) => self.outcome.added += 1,
             Err(error) => {
-                // The other runs could not be kept either.
+                // The results of the other runs could not be stored either.
                 self.cancel.store(true, Ordering::Relaxed);
                 self.refused.get_or_insert(error);
             }
@@ -133,7 +133,7 @@ impl Keeper<'_> {
     }
 }
 
-/// Says what became of the runs; an error if some are missing.
+/// Reports the outcome; returns an error if runs are missing.
 fn tell(into: &Path, outcome: &Outcome, format: Format, stopped: bool) -> anyhow::Result<()> {
     match format {
         Format::Json => text::print_json(outcome)?,
@@ -160,7 +160,7 @@ fn tell(into: &Path, outcome: &Outcome, format: Format, stopped: bool) -> anyhow
 
 /// The report of all results in a directory.
 pub fn merge(directory: &Path, set: Option<&str>) -> anyhow::Result<Report> {
-    // To read a directory does not make it.
+    // Reading must not create the directory.
     if !directory.is_dir() {
         let what = format!("{}: not a directory", directory.display());
         let mend = "--merge takes what `ackwise-lab run FILE --into DIR` has written";
@@ -180,7 +180,7 @@ pub fn merge(directory: &Path, set: Option<&str>) -> anyhow::Result<Report> {
     Ok(merged.report)
 }
 
-/// All that went into the kernel, where one runs.
+/// The description of everything that went into the kernel, if the engine runs one.
 fn kernel(args: &RunArgs) -> anyhow::Result<Option<String>> {
     match args.engine {
         Engine::Sim => Ok(None),

@@ -10,9 +10,9 @@ use crate::cli::{TraceArgs, TraceFormat, TraceKind};
 
 /// The longest trace; a step takes 20 ms.
 const MAX_SPAN: Duration = Duration::from_secs(86_400);
-/// The greatest mean, bits per second, and the greatest with an entry for each 1500 bytes.
+/// The largest mean rate, bits per second; peaks are twice as high.
 const MAX_MEAN_BPS: u64 = 400_000_000_000;
-/// The most lines of a trace in mahimahi's format.
+/// Maximum number of lines of a trace in mahimahi's format.
 const MAX_LINES: u128 = 30_000_000;
 
 /// Prints a generated trace.

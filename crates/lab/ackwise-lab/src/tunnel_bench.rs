@@ -1,4 +1,4 @@
-//! `ackwise-lab tunnel-bench`: what bundles of ACKs cost.
+//! `ackwise-lab tunnel-bench`: the cost of bundles of ACKs.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use serde::Serialize;
 
 use crate::cli::BenchArgs;
 
-/// How long flows take to be known.
+/// Time after which all flows count as known, ns.
 const KNOWN_AFTER: u64 = 200_000_000;
-/// Passes of which the best counts for speed.
+/// Number of passes, of which the fastest counts.
 const PASSES: usize = 20;
 
 /// The document that `--format json` prints.
@@ -25,14 +25,14 @@ struct Report {
     /// Bytes per ACK from the first packet on.
     bytes_per_ack_from_start: Sizes,
     acks_per_bundle: f64,
-    /// In the other direction, all headers, if nothing else goes there.
+    /// Bytes in the other direction per ACK, with all headers, if nothing else flows there.
     feedback_bytes_per_ack: f64,
-    /// Over all runs: with loss, reordering and duplicates, too.
+    /// Wrong headers over all runs, including those with loss, reordering and duplicates.
     wrong_headers: usize,
     lost_beyond_bundle: usize,
     replayed_acks: usize,
     lost_with_bundles: usize,
-    /// Entropy-coded, the slower of the two.
+    /// Speed with entropy coding, the slower of the two variants.
     mux_acks_per_s: f64,
     demux_acks_per_s: f64,
     mux_acks_per_s_aligned: f64,
@@ -72,7 +72,7 @@ impl Bench<'_> {
         outcome
     }
 
-    /// Bytes per ACK, counted from a time on.
+    /// Bytes per ACK, counted from a given time on.
     fn size(&mut self, trace: &[TracedPacket], variant: Variant, from: u64) -> f64 {
         let mut settings = self.settings(variant);
         settings.count_from_ns = from;
@@ -88,7 +88,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Loss of 1, 2 and 5 %, reordering and duplicates.
+    /// Replays with loss of 1, 2 and 5 %, reordering and duplicates.
     fn faults(&mut self, trace: &[TracedPacket]) {
         for variant in [Variant::Aligned, Variant::Entropy] {
             for (loss, others, seed) in [
@@ -107,7 +107,7 @@ impl Bench<'_> {
         }
     }
 
-    /// ACKs a second: into bundles, and out of them.
+    /// ACKs per second into bundles, and out of them.
     fn speed(&mut self, trace: &[TracedPacket], variant: Variant) -> (f64, f64) {
         let settings = self.settings(variant);
         let (mut mux, mut demux) = (Duration::MAX, Duration::MAX);
@@ -121,7 +121,7 @@ impl Bench<'_> {
     }
 }
 
-/// Replays the ACKs and shows what their bundles cost.
+/// Replays the ACKs and shows the cost of their bundles.
 pub fn bench(args: &BenchArgs, format: Format) -> anyhow::Result<()> {
     let traces = match &args.pcap {
         Some(path) => vec![read_capture(path)?],

@@ -1,4 +1,4 @@
-//! Bad input: each is told what, where and how to mend it, and ends with 2.
+//! Bad input: each message says what is wrong, where, and how to fix it, and the exit code is 2.
 
 use std::fs;
 use std::process::Command;
@@ -17,7 +17,7 @@ fn scenarios_and_results() {
         fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
     };
-    // Without --on it is the simulator.
+    // Without --on the engine is the simulator.
     LAB.refuses(
         &["run", "/nowhere.toml"],
         &["/nowhere.toml", "No such file"],
@@ -30,13 +30,13 @@ fn scenarios_and_results() {
     }
     let broken = file("broken.toml", "name = \"x\"\nfrobs = 3\n[[link]\n");
     LAB.refuses(&["run", &broken, "--on", "live"], &["broken.toml:3:"]);
-    // What kernels there are is told.
+    // The message lists the existing kernels.
     LAB.refuses(
         &["run", &broken, "--on", "virtual", "--kernel", "6.18"],
         &["--kernel", "no kernel 6.18", "6.12, 7, 6.12-netfilter"],
     );
 
-    // Before anything runs.
+    // The error comes before anything runs.
     let scenario = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../../scenarios/first-look.toml"
@@ -71,7 +71,7 @@ fn scenarios_and_results() {
     );
 }
 
-/// What a result is written to is neither read nor written otherwise, and no option goes unheeded.
+/// A result file is neither read nor overwritten, and no option is ignored.
 #[test]
 fn no_file_is_overwritten_and_no_option_ignored() {
     let dir = tempfile::tempdir().unwrap();
@@ -112,7 +112,7 @@ fn no_file_is_overwritten_and_no_option_ignored() {
     assert!(!fs::exists(&other).unwrap());
 }
 
-/// Who does not listen to the progress gets the results.
+/// The results are complete even if nobody reads the progress.
 #[test]
 fn a_full_standard_error_loses_no_result() {
     let scenario = concat!(
@@ -131,7 +131,7 @@ fn a_full_standard_error_loses_no_result() {
     assert_eq!(run(&["run", "/nowhere.toml"]).code, 2, "not a panic");
 }
 
-/// What the first engine has done would be lost.
+/// Otherwise the work of the first engine would be lost.
 #[test]
 fn the_other_engine_is_looked_at_before_the_first_runs() {
     let scenario = concat!(
@@ -147,7 +147,7 @@ fn the_other_engine_is_looked_at_before_the_first_runs() {
     assert!(!err.contains("1 of "), "it ran on the simulator: {err}");
 }
 
-/// A kernel that was named and is not there, by its release, its path or the environment.
+/// A named kernel that does not exist, by its release, its path or the environment.
 #[test]
 fn a_kernel_that_was_not_built_is_bad_input() {
     let cache = tempfile::tempdir().unwrap();
@@ -194,7 +194,7 @@ fn a_kernel_that_was_not_built_is_bad_input() {
         );
         assert!(err.contains(says), "{kernel:?} {variable}: {err}");
     }
-    // Nothing was named: the input is right, and something has to be built first.
+    // No kernel was named: the input is right, and a kernel must be built first.
     let Ended { code, err, .. } = run(None, "");
     assert_eq!(code, 1, "{err}");
     assert!(err.contains("run `kernel/build um`"), "{err}");

@@ -1,4 +1,5 @@
-//! `ackwise-lab conform`, from the outside. No root and no kernel: filters in its own process.
+//! `ackwise-lab conform`, from the outside. It needs neither root nor a kernel: the filters run in
+//! its own process.
 
 use ackwise_testbed::program::{Ended, Program};
 use serde_json::Value;
@@ -16,7 +17,7 @@ fn the_document_names_devices_and_what_they_failed() {
         "contract-queue",
     ];
     let run = LAB.run(&[&args[..], &["--format", "json"]].concat());
-    // A filter that fails a must was asked for by name.
+    // A filter that fails a must was named explicitly.
     assert_eq!(run.code, 1, "{}", run.err);
     let document: Value = serde_json::from_str(&run.out).expect("JSON");
     let devices = document["devices"].as_array().expect("devices");
@@ -35,7 +36,8 @@ fn the_document_names_devices_and_what_they_failed() {
     assert!(devices[1]["passed"].as_u64() > Some(70));
 }
 
-/// No kernel is there, so what needs one cannot be built: the others are judged all the same.
+/// There is no kernel, so devices that need one cannot be built. The others are judged
+/// nevertheless.
 #[test]
 fn a_device_that_cannot_be_built_does_not_end_the_others() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -78,7 +80,7 @@ fn a_device_that_cannot_be_built_does_not_end_the_others() {
     }
 }
 
-/// A device that cannot be built does not take the results of the others that are named.
+/// A device that cannot be built does not prevent the results of the other named ones.
 #[test]
 fn of_several_devices_each_is_judged_once_whatever_becomes_of_the_others() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -109,7 +111,7 @@ fn of_several_devices_each_is_judged_once_whatever_becomes_of_the_others() {
     assert_eq!(names("devices"), ["contract-queue", "ns2-filter"]);
     assert_eq!(names("broken"), ["pfifo"]);
 
-    // Where there is but one, its error is the command's.
+    // If there is only one device, its error is the command's.
     let alone = run(&["pfifo"]);
     assert!(alone.code != 0 && alone.out.is_empty(), "{}", alone.out);
     assert!(alone.err.contains("kernel/build"), "{}", alone.err);

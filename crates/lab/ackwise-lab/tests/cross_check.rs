@@ -1,4 +1,4 @@
-//! `run --on sim --against virtual`: the simulator and the real stack come to the same.
+//! `run --on sim --against virtual`: the simulator and the real stack agree.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const SCENARIO: &str = concat!(
 fn against_virtual(scenario: &str, more: &[&str]) -> Ended {
     let args = ["run", scenario, "--on", "sim", "--against", "virtual"];
     let mut c = LAB.command();
-    // Two cores that others use too.
+    // Two cores that are shared with others.
     c.timeout(Duration::from_secs(600)).args(args).args(more);
     Ended::of(&c.output().unwrap())
 }
@@ -65,7 +65,7 @@ fn requests_and_responses_do_what_they_do_on_linux() {
     assert_eq!(both["agreements"].as_array().unwrap().len(), 12);
 }
 
-/// A connection for each transfer, with its handshake and its end.
+/// A connection for each transfer, with its handshake and its close.
 #[test]
 fn short_transfers_do_what_they_do_on_linux() {
     let scenario = SCENARIO.replace("cross-check", "cross-check-short");
@@ -76,7 +76,7 @@ fn short_transfers_do_what_they_do_on_linux() {
     assert_eq!(both["agreements"].as_array().unwrap().len(), 36);
 }
 
-/// Deep and shallow queue, wide and thin uplink, a minute each.
+/// Deep and shallow queues, wide and thin uplinks, a minute each.
 #[test]
 fn bbr_does_what_linux_does() {
     let scenario = SCENARIO.replace("cross-check", "cross-check-bbr");
@@ -106,7 +106,7 @@ fn bbr_does_what_linux_does() {
     );
 }
 
-/// A rate in steps down, delivery opportunities up, and a delay that changes.
+/// A rate in steps on the downlink, delivery opportunities on the uplink, and a delay that changes.
 #[test]
 fn links_that_change_do_so_alike() {
     let scenario = SCENARIO.replace("cross-check", "cross-check-changing");

@@ -1,4 +1,4 @@
-//! `run` with points that are drawn: other draws, one point alone, and what is refused.
+//! `run` with drawn points: other draws, a single point, and refused arguments.
 
 use ackwise_testbed::program::{Ended, Program};
 use serde_json::Value;

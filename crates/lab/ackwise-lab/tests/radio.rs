@@ -1,4 +1,4 @@
-//! Scenarios of radio on the command line.
+//! Radio scenarios on the command line.
 
 use std::path::{Path, PathBuf};
 
@@ -80,7 +80,7 @@ fn a_run_is_a_table_a_record_and_a_page() {
     }
 }
 
-/// One run of the paper's chain, to the last joule: numbers that change only with the model.
+/// One run of the paper's chain, to the last joule: the numbers change only with the model.
 #[test]
 fn a_point_of_the_papers_chain_is_exact() {
     let args = [
@@ -140,7 +140,7 @@ fn other_engines_refuse_and_say_why() {
     );
 }
 
-/// Each mistake, as a person sees it; the same from `run` and from `scenario check`.
+/// Each mistake as the user sees it; `run` and `scenario check` report the same.
 #[test]
 fn mistakes_say_what_where_and_how_to_mend_it() {
     let arm = "[[arm]]\nname = \"tcp\"\n";

@@ -1,4 +1,4 @@
-//! `reproduce`: its arguments. What it measures is tested in its own crate.
+//! The arguments of `reproduce`. Its measurements are tested in its own crate.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -105,7 +105,7 @@ fn an_archive_has_what_checks_it_and_comes_out_the_same_again() {
     }
     let [first, second] = archives.each_ref().map(|archive| sums(archive));
 
-    // Every file has its sum, and the sums are those of a program that is not ours.
+    // Every file has a checksum, which an independent program confirms.
     let mut there = Vec::new();
     files(&archives[0], &archives[0], &mut there);
     there.retain(|path| path != "SHA256SUMS");
@@ -118,7 +118,7 @@ fn an_archive_has_what_checks_it_and_comes_out_the_same_again() {
         .unwrap();
     assert!(check.status.success(), "{check:?}");
 
-    // What was simulated is the same bytes, under the same name.
+    // Simulated results have the same bytes under the same name.
     let exact = |path: &str| path.starts_with("records/") || path == "pages/experiments.json";
     let records = first.keys().filter(|path| exact(path)).count();
     assert!(records > 4, "{there:?}");
@@ -126,7 +126,7 @@ fn an_archive_has_what_checks_it_and_comes_out_the_same_again() {
         assert_eq!(second.get(path), Some(sum), "{path}");
     }
 
-    // A scenario is a file that the program takes.
+    // The program accepts the scenario files.
     let scenario = there.iter().find(|path| path.ends_with(".toml")).unwrap();
     let checked = LAB.run(&[
         "scenario",
@@ -142,7 +142,7 @@ fn an_archive_has_what_checks_it_and_comes_out_the_same_again() {
     );
     assert_eq!(environment["command"][1], "reproduce");
 
-    // Nothing is written over.
+    // Nothing is overwritten.
     let Ended { code, err, .. } = LAB.run(&[
         "reproduce",
         "marhoon",
@@ -152,7 +152,7 @@ fn an_archive_has_what_checks_it_and_comes_out_the_same_again() {
     assert_eq!(code, 2, "{err}");
     assert!(err.contains("there is something already"), "{err}");
     assert_eq!(sums(&archives[0]), first);
-    // What is refused is left as it was.
+    // A refused directory is left unchanged.
     let taken = directory.path().join("taken");
     fs::create_dir(&taken).unwrap();
     fs::write(taken.join("mine"), "mine").unwrap();
@@ -163,7 +163,7 @@ fn an_archive_has_what_checks_it_and_comes_out_the_same_again() {
     assert_eq!(fs::read_dir(&taken).unwrap().count(), 1);
 }
 
-/// What the file of citations says must be what is released.
+/// The citation file must name the version that is released.
 #[test]
 fn the_citation_names_this_version() {
     let text = include_str!("../../../../CITATION.cff");

@@ -1,4 +1,4 @@
-//! `run` on the live engine, and `report` of what it wrote.
+//! `run` on the live engine, and `report` on its output.
 
 use std::fs;
 use std::process::{Command, Stdio};

@@ -1,4 +1,5 @@
-//! Runs shared by many: whoever runs them, and whoever is killed, the report is that of one machine.
+//! Runs shared by many machines: whoever does them, and whoever is killed, the report is that of
+//! one machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,7 +20,7 @@ const SCENARIO: &str = concat!(
     "/../../../scenarios/first-look.toml"
 );
 
-/// Runs the scenario into a directory, and returns what the command counts.
+/// Runs the scenario into a directory, and returns the command's counts.
 fn into(directory: &Path, duration: &str, more: &[&str]) -> Value {
     let mut command = LAB.command();
     command.args(["run", SCENARIO, "--duration", duration, "--format", "json"]);
@@ -66,7 +67,7 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     fs::read_dir(directory)
         .unwrap()
         .map(|file| file.unwrap().path())
-        // What is being written gets another name at any moment.
+        // A file that is being written is renamed at any moment.
         .filter(|path| path.extension().is_some_and(|it| it == "parquet"))
         .map(|path| {
             let name = path.file_name().unwrap().to_str().unwrap().to_owned();
@@ -88,12 +89,12 @@ fn three_shards_in_any_order_are_the_record_of_one_machine() {
     let parts = ["3/3", "1/3", "2/3"].map(|shard| into(many.path(), "1s", &["--shard", shard]));
     let added = parts.iter().map(|part| part["added"].as_u64().unwrap());
     assert_eq!(added.sum::<u64>(), runs);
-    // Each result is the same, whoever made it, and so is what they are together.
+    // Each result is the same, whoever made it, and so is the merged report.
     assert_eq!(files(one.path()), files(many.path()));
     assert_eq!(merged(one.path()), alone("1s"));
     assert_eq!(merged(many.path()), alone("1s"));
 
-    // Whoever may read other files may read them.
+    // Users who may read other files may read them.
     let plain = one.path().join("plain");
     fs::write(&plain, "").unwrap();
     let modes = fs::read_dir(one.path()).unwrap();
@@ -101,7 +102,7 @@ fn three_shards_in_any_order_are_the_record_of_one_machine() {
     let modes: BTreeSet<u32> = modes.collect();
     assert_eq!(modes.len(), 1, "{modes:?}");
 
-    // What is there is not run again; what is lost is.
+    // Existing results are not run again; lost ones are.
     assert_eq!(into(many.path(), "1s", &[])["added"], 0);
     let lost = files(many.path()).into_keys().next().unwrap();
     fs::remove_file(many.path().join(lost)).unwrap();
@@ -213,7 +214,7 @@ fn bad_input_is_told_and_nothing_is_lost() {
             .success()
     );
 
-    // A file that is cut off is named, and the others stay.
+    // A truncated file is named, and the others stay.
     let (name, bytes) = files(directory.path()).into_iter().next().unwrap();
     fs::write(directory.path().join(&name), &bytes[..bytes.len() / 2]).unwrap();
     LAB.refuses(&["report", "--merge", path], &[&name, "remove it"]);

@@ -1,4 +1,4 @@
-//! What the ends of a connection are made from.
+//! The configuration of a connection.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,26 +12,27 @@ use quinn_proto::{
 
 use crate::plain_crypto::Plain;
 
-/// Least payload of a datagram that QUIC runs over, bytes (RFC 9000 §14).
+/// Minimum payload of a datagram for QUIC, bytes (RFC 9000 §14).
 pub const MIN_DATAGRAM: u16 = 1200;
 
 /// The congestion controls of quinn-proto.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Congestion {
-    /// RFC 9438.
+    /// CUBIC (RFC 9438).
     Cubic,
-    /// RFC 9002 §7.
+    /// NewReno (RFC 9002 §7).
     NewReno,
-    /// Version 1, which its authors call experimental.
+    /// BBR version 1, which quinn-proto calls experimental.
     Bbr,
 }
 
-/// What the sender asks of the receiver's ACKs (draft-ietf-quic-ack-frequency).
+/// What the sender requests of the receiver's ACKs (draft-ietf-quic-ack-frequency).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AckFrequency {
-    /// Packets that may arrive without an ACK; 1 is an ACK for every second, as without the extension.
+    /// Packets that may arrive without an ACK. 1 means an ACK for every second packet, as without
+    /// the extension.
     pub packets: u32,
-    /// How long an ACK may wait at most; `None`: 25 ms, as without the extension. quinn-proto asks for
+    /// Maximum delay of an ACK; `None` means 25 ms, as without the extension. quinn-proto requests
     /// no more than the larger of the round-trip time and 25 ms.
     pub max_ack_delay: Option<Duration>,
 }
@@ -43,20 +44,20 @@ pub struct Config {
     pub congestion: Congestion,
     /// Payload of a full datagram, bytes.
     pub datagram: u16,
-    /// The most that the receiver lets the sender have outstanding, bytes.
+    /// The receiver's limit for outstanding data, bytes.
     pub window: u64,
     /// The extension, if the sender uses it.
     pub ack_frequency: Option<AckFrequency>,
-    /// The seed of what is drawn at random.
+    /// The seed of all random numbers.
     pub seed: u64,
 }
 
-/// Why there are no ends of such a configuration.
+/// Why a configuration is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfigError {
     /// A datagram is shorter than QUIC allows.
     Datagram(u16),
-    /// More than a number in QUIC can say.
+    /// A value is larger than QUIC can encode.
     TooLarge(u64),
 }
 
@@ -75,10 +76,10 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl Config {
-    /// Whether ends can be made from it.
+    /// Checks the configuration.
     ///
     /// # Errors
-    /// A value is outside of what QUIC allows.
+    /// A value is outside the range that QUIC allows.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.datagram < MIN_DATAGRAM {
             return Err(ConfigError::Datagram(self.datagram));
@@ -135,7 +136,8 @@ impl Config {
         server
     }
 
-    /// The configuration of an endpoint; the two of a connection draw different numbers.
+    /// The configuration of an endpoint. The two ends of a connection draw different random
+    /// numbers.
     pub(crate) fn endpoint(&self, number: u8) -> EndpointConfig {
         let mut endpoint = EndpointConfig::new(Arc::new(Plain));
         let mut seed = [number; 32];
@@ -148,7 +150,7 @@ impl Config {
     }
 }
 
-/// Connection identifiers of eight bytes, one after the other.
+/// Generates consecutive connection identifiers of eight bytes.
 #[derive(Debug)]
 struct Counted {
     number: u8,

@@ -13,10 +13,10 @@ use quinn_proto::{
 
 use crate::config::Config;
 
-/// What streams are filled with.
+/// The content of streams.
 static ZEROES: [u8; 65536] = [0; 65536];
 
-/// Where time begins; quinn-proto only looks at differences.
+/// The origin of time; quinn-proto only looks at differences.
 static START: OnceLock<Instant> = OnceLock::new();
 
 fn instant(now_ns: u64) -> Instant {
@@ -33,36 +33,36 @@ fn nanoseconds(at: Instant) -> u64 {
 pub struct Datagram {
     /// Its bytes.
     pub bytes: Bytes,
-    /// The IP header says that the endpoints understand marks (ECT(0)).
+    /// Whether the IP header says that the endpoints understand marks (ECT(0)).
     pub ect: bool,
-    /// A queue has marked it (CE).
+    /// Whether a queue has marked it (CE).
     pub ce: bool,
 }
 
-/// How a sender stands.
+/// The state of a sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
     /// Smoothed round-trip time, ns; `None` before the first ACK of data.
     pub srtt_ns: Option<u64>,
     /// Congestion window, bytes.
     pub cwnd: u64,
-    /// Packets that were taken for lost.
+    /// Packets declared lost.
     pub lost_packets: u64,
     /// ACK frames received.
     pub acks: u64,
-    /// Bytes that were handed to the stream and written.
+    /// Bytes that were supplied and written to the stream.
     pub written: u64,
-    /// Everything that was supplied is acknowledged, and no more will come.
+    /// Whether everything supplied is acknowledged, and no more will come.
     pub finished: bool,
 }
 
-/// An endpoint with its one connection.
+/// An endpoint with its single connection.
 struct End {
     endpoint: Endpoint,
     connection: Option<(ConnectionHandle, Connection)>,
     /// The address of the other end.
     remote: SocketAddr,
-    /// Datagrams that the endpoint itself answers with.
+    /// Datagrams with which the endpoint itself answers.
     answers: VecDeque<Datagram>,
     buffer: Vec<u8>,
     timer: Option<Instant>,
@@ -120,7 +120,7 @@ impl End {
         self.exchange();
     }
 
-    /// Lets the connection and its endpoint tell each other what they must.
+    /// Exchanges events between the connection and its endpoint.
     fn exchange(&mut self) {
         let Some((handle, connection)) = &mut self.connection else {
             return;
@@ -155,9 +155,9 @@ pub struct Client {
     end: End,
     config: Config,
     stream: Option<StreamId>,
-    /// Bytes that wait for the stream; `None` without end.
+    /// Bytes that wait for the stream; `None` for an endless supply.
     left: Option<u64>,
-    /// No more will be supplied.
+    /// Whether no more will be supplied.
     last: bool,
     finishing: bool,
     stats: Stats,
@@ -179,7 +179,8 @@ impl Client {
         }
     }
 
-    /// The application hands over so many bytes more, `None` for as much as goes; `last`: and no more.
+    /// Supplies `bytes` more bytes from the application, or endless data if `None`. With `last`, no
+    /// more will follow.
     pub fn supply(&mut self, bytes: Option<u64>, last: bool, now_ns: u64) {
         self.left = match (self.left, bytes) {
             (Some(left), Some(bytes)) => Some(left.saturating_add(bytes)),
@@ -198,13 +199,13 @@ impl Client {
         self.write();
     }
 
-    /// A datagram of the other end arrived.
+    /// Handles a datagram from the other end.
     pub fn on_datagram(&mut self, datagram: &Datagram, now_ns: u64) {
         self.end.receive(datagram, instant(now_ns));
         self.look();
     }
 
-    /// The time of [`next_timer`](Self::next_timer) has come.
+    /// Call this when the time of [`next_timer`](Self::next_timer) has come.
     pub fn on_timer(&mut self, now_ns: u64) {
         self.end.time_out(instant(now_ns));
         self.look();
@@ -223,7 +224,7 @@ impl Client {
         self.end.timer.map(nanoseconds)
     }
 
-    /// How it stands.
+    /// The state of the sender.
     #[must_use]
     pub fn stats(&self) -> &Stats {
         &self.stats
@@ -241,7 +242,7 @@ impl Client {
         self.write();
     }
 
-    /// Gives the stream what it takes.
+    /// Writes as much as the stream accepts.
     fn write(&mut self) {
         let (Some((_, connection)), Some(id)) = (&mut self.end.connection, self.stream) else {
             return self.note();
@@ -297,13 +298,13 @@ impl Server {
         }
     }
 
-    /// A datagram of the other end arrived.
+    /// Handles a datagram from the other end.
     pub fn on_datagram(&mut self, datagram: &Datagram, now_ns: u64) {
         self.end.receive(datagram, instant(now_ns));
         self.look();
     }
 
-    /// The time of [`next_timer`](Self::next_timer) has come.
+    /// Call this when the time of [`next_timer`](Self::next_timer) has come.
     pub fn on_timer(&mut self, now_ns: u64) {
         self.end.time_out(instant(now_ns));
         self.look();
@@ -320,7 +321,7 @@ impl Server {
         self.end.timer.map(nanoseconds)
     }
 
-    /// Bytes that the application was given, in order.
+    /// Bytes delivered to the application in order.
     #[must_use]
     pub fn delivered(&self) -> u64 {
         self.delivered
@@ -352,7 +353,7 @@ impl Server {
             while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
                 self.delivered += chunk.bytes.len() as u64;
             }
-            // The window that this opens leaves with the next datagram.
+            // The window update leaves with the next datagram.
             let _ = chunks.finalize();
         }
     }

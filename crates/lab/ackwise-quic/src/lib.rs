@@ -1,10 +1,10 @@
 //! QUIC (RFC 9000) in simulated time: the ends of a connection that carries one stream of data.
 //!
-//! The protocol is quinn-proto's, which does no I/O: it is handed datagrams and the time, and asked for
-//! both. [`Client`] opens the connection and sends, [`Server`] receives and acknowledges. What would
-//! differ from run to run is replaced: the ciphers by some that change nothing but lengths
-//! (`plain_crypto`), random numbers by a seed, clocks by the caller's. A run is then a function of its
-//! configuration.
+//! The protocol is quinn-proto's, which does no I/O: it takes datagrams and the time, and returns
+//! both. [`Client`] opens the connection and sends, [`Server`] receives and acknowledges.
+//! Everything that would differ from run to run is replaced: ciphers by ones that change only
+//! lengths (`plain_crypto`), random numbers by a seed, and clocks by the caller's. A run is thus a
+//! function of its configuration.
 //!
 //! Times are nanoseconds since the start of the run. A datagram is the payload of a UDP packet.
 

@@ -1,8 +1,9 @@
-//! A handshake and ciphers for quinn-proto that change nothing but lengths, which are those of TLS 1.3
-//! with a certificate of about a kilobyte. Two runs have the same bytes, and no time goes into ciphers.
+//! A handshake and ciphers for quinn-proto that change only lengths, which are those of TLS 1.3
+//! with a certificate of about a kilobyte. Every run has the same bytes, and no time is spent on
+//! ciphers.
 //!
-//! Messages have fixed lengths: a client's hello, a server's, the server's parameters with its
-//! certificate, the client's end. Those with transport parameters say how long these are.
+//! Messages have fixed lengths: client hello, server hello, the server's parameters with its
+//! certificate, and the client's finish. Messages with transport parameters state their length.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -19,10 +20,10 @@ const CLIENT_HELLO: usize = 300;
 const SERVER_HELLO: usize = 90;
 const SERVER_CERTIFICATE: usize = 1200;
 const CLIENT_FINISHED: usize = 36;
-/// As that of AES-GCM.
+/// Length of the tag, as in AES-GCM.
 const TAG: usize = 16;
 
-/// Every key there is.
+/// Every key.
 #[derive(Debug, Clone, Copy)]
 pub struct Plain;
 
@@ -80,7 +81,7 @@ impl PacketKey for Plain {
     }
 }
 
-/// Tells connection identifiers apart, as stateless reset tokens must.
+/// Distinguishes connection identifiers, as stateless reset tokens must.
 impl HmacKey for Plain {
     fn sign(&self, data: &[u8], signature_out: &mut [u8]) {
         signature_out.fill(0);
@@ -156,7 +157,7 @@ impl ServerConfig for Plain {
     }
 }
 
-/// What an end waits for, or has to write.
+/// What an end waits for, or must write next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     WriteHello,
@@ -173,10 +174,10 @@ enum Step {
 struct Handshake {
     side: Side,
     step: Step,
-    /// Own transport parameters, as they travel.
+    /// Own transport parameters, encoded.
     own: Vec<u8>,
     peer: Option<TransportParameters>,
-    /// What has been read of the message that is awaited.
+    /// The bytes of the awaited message read so far.
     read: Vec<u8>,
     told: bool,
 }
@@ -198,7 +199,7 @@ impl Handshake {
         }
     }
 
-    /// Length of the message that is awaited.
+    /// Length of the awaited message.
     fn awaited(&self) -> Option<usize> {
         match (self.side, self.step) {
             (Side::Server, Step::AwaitHello) => Some(CLIENT_HELLO),
@@ -209,7 +210,7 @@ impl Handshake {
         }
     }
 
-    /// Transport parameters behind their length, filled up.
+    /// Writes the transport parameters after their length, padded to `len`.
     fn write_parameters(&self, buf: &mut Vec<u8>, len: usize) {
         let own = self.own.len() as u32;
         let end = buf.len() + len;

@@ -16,12 +16,12 @@ fn config() -> Config {
     }
 }
 
-/// What a transfer came to.
+/// The results of a transfer.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     delivered: u64,
     finished: bool,
-    /// Datagrams that reached the server, and the client.
+    /// Datagrams that reached the server and the client.
     datagrams: [u64; 2],
     /// Their bytes.
     bytes: [u64; 2],
@@ -29,7 +29,7 @@ struct Outcome {
     ended: u64,
 }
 
-/// Sends so many bytes over 10 Mbit/s and 20 ms each way, of which each `lose`-th datagram is lost.
+/// Sends this many bytes over 10 Mbit/s and 20 ms each way, and loses every `lose`th datagram.
 fn transfer(config: &Config, bytes: u64, lose: Option<u64>) -> Outcome {
     let (mut client, mut server) = (Client::new(config), Server::new(config));
     let mut in_flight: BTreeMap<(u64, u64), (bool, Datagram)> = BTreeMap::new();
@@ -90,7 +90,7 @@ fn every_byte_arrives_and_every_second_packet_is_acknowledged() {
     let seen = transfer(&config(), 5_000_000, None);
     assert!(seen.finished, "{seen:?}");
     assert_eq!((seen.delivered, seen.lost), (5_000_000, 0));
-    // 5 MB at 10 Mbit/s less headers, and the handshake.
+    // 5 MB at 10 Mbit/s less headers and the handshake.
     let fastest = 5_000_000 * 800;
     assert!(
         seen.ended > fastest && seen.ended < fastest * 12 / 10,

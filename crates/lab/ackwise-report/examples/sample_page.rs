@@ -1,5 +1,5 @@
-//! Writes the page of a made-up record of a shipped scenario to standard
-//! output, to look at: `cargo run --example sample_page asymmetric > /tmp/x.html`.
+//! Writes the page of a made-up record of a shipped scenario to standard output, for inspection:
+//! `cargo run --example sample_page asymmetric > /tmp/x.html`.
 
 #[path = "../tests/support/mod.rs"]
 mod support;

@@ -1,12 +1,12 @@
 //! Writes a page of plots with more series than there are colours to standard output, for
-//! `scripts/test-plots` and to look at: `figures`, of papers, or `arms`, of a record.
+//! `scripts/test-plots` and for inspection: `figures` of papers, or `arms` of a record.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
 
 use ackwise_report::{Axis, Figure, Line, PaperReport, Style, experiments_html, html};
 
-/// As many series as no plot of ours has.
+/// More series than any of our plots has.
 const MOST: usize = 24;
 
 /// `count` curves of `points` points, one above the other.
@@ -57,7 +57,7 @@ fn figures() -> String {
     experiments_html(&paper)
 }
 
-/// Arms of two families that differ in a number, and of names of their own.
+/// Arms of two families that differ in a number, and arms with unrelated names.
 fn arms() -> String {
     let families = |i: usize| format!("{}-{}", ["every", "ack"][i % 2], i / 2 + 1);
     let mut names = vec!["baseline".to_owned()];

@@ -1,4 +1,4 @@
-//! Runs grouped by what they have in common, and each arm against the baseline.
+//! Groups runs by what they have in common, and compares each arm with the baseline.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,22 +9,21 @@ use serde::Serialize;
 /// All groups of a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// In the order of the runs.
+    /// The groups, in the order of the runs.
     pub groups: Vec<Group>,
-    /// Whether a flow of a run has no completion times, as bulk data beside short flows.
+    /// Whether a flow of a run has no completion times, such as bulk data beside short flows.
     #[serde(skip)]
     mixed: bool,
 }
 
 impl Comparison {
-    /// Whether everything that is sent is sent for its completion time, so that goodput says
-    /// nothing of its own.
+    /// Whether all flows are sent for their completion time, so that goodput adds no information.
     pub(crate) fn only_completes(&self) -> bool {
         let mut rows = self.groups.iter().flat_map(|group| &group.rows);
         !self.mixed && rows.all(|row| row.value(Metric::CompletionP50).is_some())
     }
 
-    /// The first two columns of tables are goodput and its ratio.
+    /// The number of columns to skip: the first two columns of tables are goodput and its ratio.
     pub(crate) fn goodput_columns_to_skip(&self) -> usize {
         if self.only_completes() { 2 } else { 0 }
     }
@@ -40,16 +39,17 @@ pub struct Group {
     pub draw: Option<u32>,
     /// Varied values.
     pub point: BTreeMap<String, String>,
-    /// Those of them that the title has, each with what it is called there.
+    /// The varied values in the title, each with its label there.
     #[serde(skip)]
     pub titled: Vec<(String, String)>,
-    /// An arm each, in the order of the runs.
+    /// One row per arm, in the order of the runs.
     pub rows: Vec<Row>,
 }
 
 impl Group {
-    /// `cubic`, or `cubic · loss 1 %` if something is varied, with more of the path where several
-    /// end in the same key; a drawn point is its number, its repeat, and what is swept besides.
+    /// The title: `cubic`, or `cubic · loss 1 %` if something is varied, with more of the path if
+    /// several paths end in the same key. A drawn point has its number, its repeat, and what is
+    /// swept besides.
     pub fn title(&self) -> String {
         let mut title = self.cc.clone();
         if let Some(number) = self.draw {
@@ -62,7 +62,7 @@ impl Group {
         title
     }
 
-    /// Whether a run is one of it.
+    /// Whether a run belongs to this group.
     pub(crate) fn has(&self, run: &Run) -> bool {
         (&self.cc, self.draw, &self.point) == (&run.cc, run.draw, &run.point)
     }
@@ -78,11 +78,11 @@ impl Group {
 pub struct Row {
     /// Name of the arm.
     pub arm: String,
-    /// How many runs (seeds) it has.
+    /// Number of runs (seeds).
     pub runs: usize,
-    /// How many of them had errors or wrong contents.
+    /// Number of runs with errors or wrong content.
     pub failed: usize,
-    /// Each metric that at least one run has, by name.
+    /// The value of each metric that at least one run has, by name.
     pub values: BTreeMap<&'static str, Stat>,
     /// Each metric's ratio to the baseline's run with the same seed.
     pub ratios: BTreeMap<&'static str, Stat>,
@@ -105,22 +105,22 @@ impl Row {
     }
 }
 
-/// A number over several seeds.
+/// The distribution of a number over several seeds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Stat {
-    /// Median; of an even number of values the mean of the middle two. It can be infinite, as can
-    /// the others: a ratio to a baseline of zero. JSON has `null` then.
+    /// Median; for an even number of values, the mean of the middle two. Like the other values it
+    /// is infinite for a ratio to a baseline of zero, which JSON shows as `null`.
     pub median: f64,
-    /// Least.
+    /// Minimum.
     pub min: f64,
-    /// Greatest.
+    /// Maximum.
     pub max: f64,
-    /// How many values.
+    /// Number of values.
     pub count: usize,
 }
 
 impl Stat {
-    /// From values in any order; what is not a number is left out.
+    /// Summarizes values in any order; NaN is left out.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Stat> {
         let mut sorted: Vec<f64> = values.into_iter().filter(|v| !v.is_nan()).collect();
         sorted.sort_by(f64::total_cmp);
@@ -146,7 +146,7 @@ pub(crate) fn failed(run: &Run) -> bool {
         || run.flows.iter().any(|flow| wrong(&flow.traffic.content))
 }
 
-/// A value by another; 1 if both are zero, infinite if only the other is.
+/// The ratio of two values; 1 if both are zero, infinite if only `base` is.
 pub(crate) fn ratio(value: f64, base: f64) -> f64 {
     match base > 0.0 {
         true => value / base,
@@ -155,8 +155,8 @@ pub(crate) fn ratio(value: f64, base: f64) -> f64 {
     }
 }
 
-/// Groups the runs and forms ratios with `baseline`. A ratio is formed seed by
-/// seed, so that what a seed does to both cancels out.
+/// Groups the runs and computes ratios to `baseline`. Ratios are computed seed by seed, so that
+/// effects of a seed on both cancel out.
 pub fn compare(report: &Report) -> Comparison {
     let mut groups: Vec<(Group, Vec<Vec<&Run>>)> = Vec::new();
     for run in &report.runs {
@@ -203,7 +203,7 @@ pub fn compare(report: &Report) -> Comparison {
     Comparison { groups, mixed }
 }
 
-/// As many components from the end of a path as it takes to tell it from the others.
+/// The shortest tail of a path that distinguishes it from the others.
 fn short<'a, 'b>(path: &'a str, others: impl Iterator<Item = &'b &'b String> + Clone) -> &'a str {
     let ends = path.rmatch_indices('.').map(|(dot, _)| &path[dot + 1..]);
     let alone = |end: &&str| {
@@ -213,8 +213,8 @@ fn short<'a, 'b>(path: &'a str, others: impl Iterator<Item = &'b &'b String> + C
     ends.into_iter().find(alone).unwrap_or(path)
 }
 
-/// The paths that are swept beside the draws: in the same repeat of the same point all that was
-/// drawn is the same.
+/// The paths that are swept besides the draws: the same repeat of the same point has the same drawn
+/// values.
 fn swept(groups: &[Group]) -> BTreeSet<String> {
     let mut swept = BTreeSet::new();
     let mut firsts: BTreeMap<(u32, Option<&String>), &Group> = BTreeMap::new();

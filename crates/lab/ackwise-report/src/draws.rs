@@ -1,4 +1,4 @@
-//! What drawn points say: for each arm the distribution of its ratio to the baseline, and to the
+//! Evaluates drawn points: for each arm, the distribution of its ratio to the baseline and to the
 //! best of other arms on the same line.
 
 use std::collections::BTreeMap;
@@ -11,24 +11,24 @@ use ackwise_scenario::{
 
 use crate::compare::{failed, ratio};
 
-/// What is measured on a line; more is better in each.
+/// What is measured on a line; for each measure, more is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Measure {
     /// Goodput of bulk flows.
     Goodput,
-    /// The inverse of the median time of short flows.
+    /// Inverse of the median completion time of short flows.
     ShortFlows,
-    /// The inverse of the median time of exchanges.
+    /// Inverse of the median time of exchanges.
     Exchanges,
-    /// The share of chunks that came in time.
+    /// The share of chunks that arrived in time.
     ChunksInTime,
-    /// Goodput of flows of different kinds in one direction together.
+    /// Goodput of all flows in one direction, if they are of different kinds.
     AllFlows,
-    /// The sum over both directions of goodput by rate.
+    /// The sum over both directions of goodput divided by rate.
     BothDirections,
 }
 
-/// What a group of flows is judged by.
+/// The measure by which a group of flows is judged.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Score {
     measure: Measure,
@@ -51,7 +51,7 @@ impl Score {
         }
     }
 
-    /// For a heading.
+    /// The title for a heading.
     pub(crate) fn title(&self) -> String {
         let way = format!("{} → {}", self.from, self.to);
         match self.measure {
@@ -65,35 +65,35 @@ impl Score {
     }
 }
 
-/// The arms on one line.
+/// The results of all arms on one line.
 #[derive(Debug)]
 pub(crate) struct Line<'a> {
-    /// A run of it, for its point.
+    /// One of its runs, for the point.
     pub run: &'a Run,
     /// The repeats, by score and arm.
     values: BTreeMap<Score, BTreeMap<&'a str, Repeats>>,
-    /// What was drawn, the same in all repeats.
+    /// The drawn values that are the same in all repeats.
     pub drawn: BTreeMap<&'a str, &'a str>,
-    /// Paths that are swept besides.
+    /// Paths that are swept besides the draws.
     swept: Vec<String>,
-    /// How many seeds the scenario has.
+    /// Number of seeds of the scenario.
     seeds: usize,
 }
 
-/// A value for each repeat that did not fail, by number.
+/// The value of each repeat that did not fail, by number.
 type Repeats = BTreeMap<u32, f64>;
 
-/// What an arm is compared with on its line.
+/// The reference with which an arm is compared on its line.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Against {
     /// The stock stack.
     Baseline,
-    /// The best of some arms.
+    /// The best of several arms.
     Best(Rivals),
 }
 
 impl Against {
-    /// For a heading.
+    /// The title for a heading.
     pub(crate) fn title(&self) -> String {
         match self {
             Against::Baseline => "to nothing".to_owned(),
@@ -104,7 +104,7 @@ impl Against {
         }
     }
 
-    /// For a column.
+    /// The name for a column.
     pub(crate) fn name(&self) -> &str {
         match self {
             Against::Baseline => "nothing",
@@ -112,7 +112,7 @@ impl Against {
         }
     }
 
-    /// Whether an arm is one of those that others are compared with.
+    /// Whether an arm belongs to the reference.
     fn has(&self, arm: &str) -> bool {
         match self {
             Against::Baseline => arm == BASELINE,
@@ -135,13 +135,13 @@ pub(crate) struct Lines<'a> {
     pub draw: Draw,
     /// The lines in the order of the runs; all repeats of a point are one.
     pub lines: Vec<Line<'a>>,
-    /// Names of the arms in the order of the runs.
+    /// Names of the arms, in the order of the runs.
     pub arms: Vec<&'a str>,
 }
 
 impl<'a> Lines<'a> {
-    /// Reads them off a report; `None` if it has no drawn points, or if its scenario cannot be
-    /// read by this version.
+    /// Extracts the lines of a report; `None` if it has no drawn points, or if this version cannot
+    /// read its scenario.
     pub(crate) fn of(report: &'a Report) -> Option<Lines<'a>> {
         report.runs.iter().find(|run| run.draw.is_some())?;
         let info = &report.scenario;
@@ -191,20 +191,21 @@ impl<'a> Lines<'a> {
         self.arms.len() == 1
     }
 
-    /// What arms are compared with: also where it says nothing.
+    /// All references, including those that give no information.
     pub(crate) fn all_against(&self) -> Vec<Against> {
         let rivals = self.draw.against.iter().cloned().map(Against::Best);
         std::iter::once(Against::Baseline).chain(rivals).collect()
     }
 
-    /// What it is of interest to compare arms with: one arm alone is the best of one.
+    /// The references that are of interest: with a single arm, the best of several is that arm
+    /// itself.
     pub(crate) fn against(&self) -> Vec<Against> {
         let mut all = self.all_against();
         all.truncate(if self.is_of_one_arm() { 1 } else { all.len() });
         all
     }
 
-    /// The ratios of an arm on the lines that `wanted` takes, least first.
+    /// The ratios of an arm on the lines that `wanted` accepts, in ascending order.
     pub(crate) fn ratios(
         &self,
         score: &Score,
@@ -222,9 +223,9 @@ impl<'a> Lines<'a> {
         ratios
     }
 
-    /// What one half of the repeats says of the other, least first: of the baseline what chance
-    /// makes, of the best of several how well an arm can be chosen. None if each point is run
-    /// once.
+    /// Ratios between the two halves of the repeats, in ascending order. For the baseline they show
+    /// the effect of chance, for the best of several how well an arm can be chosen. Empty if each
+    /// point is run once.
     pub(crate) fn halves(&self, score: &Score, against: &Against) -> Vec<Ratio<'_>> {
         let ratio = |line: &'_ Line<'a>| match against {
             Against::Baseline => line.chance(score),
@@ -241,21 +242,21 @@ impl<'a> Lines<'a> {
 }
 
 impl Line<'_> {
-    /// The baseline of the odd repeats to that of the even ones: what chance alone makes.
-    /// `None` without one of either.
+    /// The ratio of the baseline's odd repeats to its even ones: the effect of chance alone. `None`
+    /// if either half is empty.
     fn chance(&self, score: &Score) -> Option<f64> {
         let all = self.values.get(score)?.get(BASELINE)?;
         Some(ratio(half(all, true)?, half(all, false)?))
     }
 
-    /// The arm that is best over the odd repeats, judged by the even ones: what could be had of
-    /// these arms by knowing the line. `None` without one of either.
+    /// The arm that is best over the odd repeats, compared over the even ones with the best arm
+    /// there: what could be gained by knowing the line. `None` if either half is empty.
     fn hindsight(&self, score: &Score, against: &Against) -> Option<f64> {
         let rivals = self.values.get(score)?.iter();
         let rivals = rivals.filter(|(name, _)| against.has(name));
         let mut halves = rivals.filter_map(|(_, all)| Some((half(all, true)?, half(all, false)?)));
         let first = halves.next()?;
-        // Of two that are equal the first one is taken, without a look at the other half.
+        // The first of two equal arms is chosen, regardless of the other half.
         let (chosen, best) = halves.fold((first, first.1), |(chosen, best), (odd, even)| {
             let chosen = if odd > chosen.0 { (odd, even) } else { chosen };
             (chosen, best.max(even))
@@ -268,8 +269,8 @@ impl Line<'_> {
         mean(self.values.get(score)?.get(arm)?.iter())
     }
 
-    /// An arm's ratio, over the repeats that both have; infinite where what it is compared with
-    /// has nothing. The best of several is the one to which the ratio is least.
+    /// An arm's ratio to the reference, over the repeats that both have; infinite if the reference
+    /// is zero. The best of several arms is the one with the lowest ratio.
     pub(crate) fn ratio(&self, score: &Score, arm: &str, against: &Against) -> Option<f64> {
         let values = self.values.get(score)?;
         let own = values.get(arm)?;
@@ -291,8 +292,8 @@ impl Line<'_> {
         }
     }
 
-    /// The line in words: the names that others depend on, without drawn paths, and what is swept
-    /// besides, by which lines of one point differ.
+    /// The line in words: the names on which others depend, without drawn paths, and the swept
+    /// values by which lines of one point differ.
     pub(crate) fn words(&self) -> String {
         let said = |name: &str| !name.contains('.') || self.swept.iter().any(|path| path == name);
         let short = self.drawn.iter().filter(|(name, _)| said(name));
@@ -309,7 +310,7 @@ impl Line<'_> {
     }
 }
 
-/// The arms of one line, by the scenario as it is there.
+/// The results of all arms on one line, with flows as the scenario has them at that point.
 fn line<'a>(scenario: &Scenario, draw: &Draw, runs: &[&'a Run]) -> Option<Line<'a>> {
     let first = runs.first()?;
     let mut values: BTreeMap<Score, BTreeMap<&str, Repeats>> = BTreeMap::new();
@@ -351,7 +352,7 @@ fn half(repeats: &Repeats, odd: bool) -> Option<f64> {
     mean(repeats.iter().filter(|(n, _)| (*n % 2 == 1) == odd))
 }
 
-/// The mean over repeats; `None` of nothing.
+/// The mean over repeats; `None` if there are none.
 fn mean<'a>(repeats: impl Iterator<Item = (&'a u32, &'a f64)>) -> Option<f64> {
     let (mut sum, mut count) = (0.0, 0_u32);
     for (_, value) in repeats {
@@ -393,8 +394,8 @@ fn scores(seen: &Scenario, run: &Run) -> BTreeMap<Score, f64> {
     values
 }
 
-/// Goodput of each direction that has flows of several kinds: what short flows gain may be what
-/// the transfer beside them loses.
+/// Goodput of each direction that has flows of several kinds: short flows may gain what the
+/// transfer beside them loses.
 fn all_flows(flows: &BTreeMap<Score, Vec<&Traffic>>) -> BTreeMap<Score, f64> {
     let mut sums: BTreeMap<Score, (f64, u32)> = BTreeMap::new();
     for (score, traffic) in flows {

@@ -1,4 +1,4 @@
-//! Drawn points for a page: the tables of the terminal, and what its plots need.
+//! Drawn points for a page: the tables of the terminal, and the data for its plots.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -50,7 +50,7 @@ pub(crate) fn draws_html(lines: &Lines<'_>) -> String {
     html
 }
 
-/// Sheets with the same heads, one below the other.
+/// Sheets with the same column headings, one below the other.
 fn table(sheets: &[Sheet]) -> String {
     let heads = sheets.first().map_or(&[] as &[String], |one| &one.heads);
     let mut html = String::from("<div class=\"scroll\"><table><thead><tr>");
@@ -87,7 +87,7 @@ fn row_html(row: &Row) -> String {
     html
 }
 
-/// The beginning of an arm's row.
+/// The first cell of an arm's row.
 fn arm_html(arm: &str) -> String {
     let arm = escape(arm);
     format!("<tr data-arm=\"{arm}\"><th scope=\"row\"><i class=\"swatch\"></i>{arm}</th>")
@@ -121,7 +121,7 @@ fn worst_html(lines: &Lines<'_>) -> String {
     html
 }
 
-/// The ratios of all arms by one score to one other, for a plot.
+/// The ratios of all arms for one score and one reference, for a plot.
 #[derive(Debug, Serialize)]
 pub(crate) struct DrawsData<'a> {
     score: String,
@@ -131,13 +131,13 @@ pub(crate) struct DrawsData<'a> {
 
 #[derive(Debug, Serialize)]
 struct Curve {
-    /// How many lines there are, those with infinite ratios among them.
+    /// Number of lines, including those with infinite ratios.
     lines: usize,
-    /// The finite ratios, least first.
+    /// The finite ratios in ascending order.
     ratios: Vec<f64>,
 }
 
-/// What the plots of drawn points need.
+/// The data for the plots of drawn points.
 pub(crate) fn draws_data<'a>(lines: &'a Lines<'a>) -> Vec<DrawsData<'a>> {
     let of = |score: &Score, against: &Against| {
         let arms = lines.arms.iter().copied();

@@ -1,4 +1,4 @@
-//! What is shown of drawn points, in words and numbers, for a terminal and for a page.
+//! The tables of drawn points, in words and numbers, for a terminal and for a page.
 
 use ackwise_scenario::BASELINE;
 use ackwise_scenario::record::nearest_rank;
@@ -8,24 +8,24 @@ use crate::draws::{Against, Line, Lines, Ratio, Score};
 /// Percentiles of a distribution of ratios.
 const PERCENTILES: [u32; 6] = [5, 10, 25, 50, 75, 90];
 
-/// The row of the baseline beside itself.
+/// The row of the baseline compared with itself.
 const CHANCE: &str = "chance";
 
-/// The row of what could be had by knowing the line.
+/// The row for what could be gained by knowing the line.
 const HINDSIGHT: &str = "hindsight";
 
-/// The worst lines of each arm that are listed.
+/// Number of worst lines listed for each arm.
 const WORST: usize = 2;
 
-/// Ratios from here on are no loss worth a line.
+/// Ratios of at least this are no loss worth listing.
 const FINE: f64 = 0.97;
 
-/// A table of texts.
+/// A table of text cells.
 #[derive(Debug)]
 pub(crate) struct Sheet {
-    /// What it is of, after the score.
+    /// The title after the score.
     pub title: String,
-    /// The head of the first column, then those of the numbers.
+    /// Headings of the first column and of the numbers.
     pub heads: Vec<String>,
     pub rows: Vec<Row>,
 }
@@ -34,17 +34,17 @@ pub(crate) struct Sheet {
 #[derive(Debug)]
 pub(crate) struct Row {
     pub name: String,
-    /// Whether the name is that of an arm.
+    /// Whether the name is an arm's.
     pub is_arm: bool,
     pub cells: Vec<String>,
 }
 
-/// A line on which an arm does worse than what it is compared with.
+/// A line on which an arm does worse than its reference.
 #[derive(Debug)]
 pub(crate) struct Worst<'a> {
     pub arm: &'a str,
     pub ratio: String,
-    /// What it is compared with, and by what.
+    /// The reference, and the score.
     pub against: String,
     pub score: String,
     pub point: u32,
@@ -52,7 +52,7 @@ pub(crate) struct Worst<'a> {
     pub words: String,
 }
 
-/// What the tables are of.
+/// The heading of the tables.
 pub(crate) fn heading(lines: &Lines<'_>) -> String {
     let repeats = match lines.draw.repeats {
         1 => String::new(),
@@ -96,7 +96,7 @@ fn quantile(ratios: &[Ratio<'_>], percent: u32) -> f64 {
     nearest_rank(&sorted, f64::from(percent) / 100.0)
 }
 
-/// The ratios of all arms, an arm each row.
+/// The ratios of all arms, one row per arm.
 pub(crate) fn distribution(lines: &Lines<'_>, score: &Score, against: &Against) -> Sheet {
     let percentiles = PERCENTILES.map(|percent| format!("p{percent}"));
     let heads = ["arm", "lines", "least"].map(str::to_owned);
@@ -130,8 +130,8 @@ pub(crate) fn distribution(lines: &Lines<'_>, score: &Score, against: &Against) 
     }
 }
 
-/// The ratios to nothing and to the first of the sets of rivals by a name of the points; none if
-/// all lines have the same value.
+/// The ratios to the baseline and to the first set of rivals, grouped by a name of the points;
+/// empty if all lines have the same value.
 pub(crate) fn grouped(lines: &Lines<'_>, score: &Score, name: &str) -> Vec<Sheet> {
     let of_score = lines
         .lines
@@ -179,7 +179,7 @@ pub(crate) fn grouped(lines: &Lines<'_>, score: &Score, name: &str) -> Vec<Sheet
     lines.against().iter().take(2).map(sheet).collect()
 }
 
-/// The worst lines of each arm, to nothing and to the first of the sets of rivals.
+/// The worst lines of each arm, relative to the baseline and to the first set of rivals.
 pub(crate) fn worst<'a>(lines: &'a Lines<'_>) -> Vec<Worst<'a>> {
     let mut found = Vec::new();
     for arm in lines.arms.iter().filter(|arm| **arm != BASELINE) {
@@ -201,9 +201,9 @@ pub(crate) fn worst<'a>(lines: &'a Lines<'_>) -> Vec<Worst<'a>> {
     found
 }
 
-/// The arguments that run a point alone, with `N` for its number.
+/// The arguments that run a single point, with `N` for its number.
 pub(crate) fn point_alone(lines: &Lines<'_>) -> String {
-    // As often as here, whatever the file says.
+    // The same number of repeats as here, whatever the file says.
     let repeats = match lines.draw.redrawn.is_empty() {
         true => String::new(),
         false => format!(" --repeats {}", lines.draw.repeats),

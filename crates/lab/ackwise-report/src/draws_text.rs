@@ -24,8 +24,8 @@ pub(crate) fn draws_text(report: &Report) -> Option<String> {
     Some(text)
 }
 
-/// A table: text to the left, then numbers to the right. Nothing without a row: none of the rivals
-/// was run.
+/// Formats a table: text on the left, then right-aligned numbers. Empty without rows, because no
+/// rival was run.
 fn print(score: &Score, sheet: &Sheet) -> String {
     if sheet.rows.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! Did what the scenario expects come true? Do two engines agree?
+//! Checks the expectations of a scenario, and the agreement of two engines.
 
 use std::fmt::Write as _;
 
@@ -18,28 +18,27 @@ pub struct ExpectationResult {
     pub group: String,
     /// Name of the metric.
     pub metric: String,
-    /// In words: `≥ 3.5 × baseline`.
+    /// The bound in words: `≥ 3.5 × baseline`.
     pub bound: String,
-    /// The median over seeds of what the bound speaks of; `None` if the
-    /// report has no such number. A ratio to zero is infinite, and `null` in JSON.
+    /// The median over seeds of the bounded number; `None` if the report does not have it. A ratio
+    /// to zero is infinite, and `null` in JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<f64>,
-    /// Whether it came true; not if nothing was found.
+    /// Whether it is met; `false` if nothing was found.
     pub met: bool,
-    /// Why it is expected.
+    /// The reason for the expectation.
     pub why: String,
 }
 
-/// Which side of a bound is good, and what is bounded.
+/// The limit, whether it is a minimum, and whether it bounds a ratio.
 struct Bound {
     limit: f64,
     least: bool,
     relative: bool,
 }
 
-/// Every expectation of the scenario against the report, in file order. An
-/// expectation about runs that are not in the report (a selection was run) has
-/// no result.
+/// Checks every expectation of the scenario against the report, in file order. An expectation about
+/// runs that are not in the report (because only some runs were selected) has no result.
 pub fn expectations(report: &Report, scenario: &Scenario) -> Vec<ExpectationResult> {
     let mut results = Vec::new();
     for expect in &scenario.expects {
@@ -130,7 +129,8 @@ fn check(report: &Report, expect: &Expect, like: &Run, bound: &Bound) -> Expecta
     }
 }
 
-/// As lines of text: those that did not come true, those that nothing was found for, the others.
+/// Formats the results as lines of text: first those that were missed, then those without a number,
+/// then the others.
 pub fn expectations_text(results: &[ExpectationResult]) -> String {
     let mut text = String::new();
     let mut sorted: Vec<_> = results.iter().collect();
@@ -159,13 +159,13 @@ pub fn expectations_text(results: &[ExpectationResult]) -> String {
 }
 
 impl ExpectationResult {
-    /// Whether a number was found, and it is not what was expected.
+    /// Whether a number was found but does not meet the expectation.
     pub fn is_missed(&self) -> bool {
         !self.met && self.found.is_some()
     }
 }
 
-/// How far two engines are apart in one number of one run.
+/// The difference of two engines in one metric of one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AgreementResult {
     /// `RunSpec::id`.
@@ -176,13 +176,13 @@ pub struct AgreementResult {
     pub values: [Option<f64>; 2],
     /// Their difference as a share of their mean.
     pub difference: Option<f64>,
-    /// What the scenario allows.
+    /// The difference that the scenario allows.
     pub within: f64,
-    /// Whether they agree; not if one has no such number.
+    /// Whether they agree; `false` if one of them lacks the metric.
     pub met: bool,
 }
 
-/// The two reports, run by run, by the `[[agree]]` of the scenario.
+/// Compares two reports, run by run, by the `[[agree]]` tables of the scenario.
 pub fn agreements(a: &Report, b: &Report, scenario: &Scenario) -> Vec<AgreementResult> {
     let mut results = Vec::new();
     for agree in &scenario.agrees {
@@ -217,7 +217,7 @@ fn agreement(metric: Metric, within: f64, a: &Run, b: &Run) -> AgreementResult {
     }
 }
 
-/// As lines of text, disagreements first.
+/// Formats the results as lines of text, disagreements first.
 pub fn agreements_text(results: &[AgreementResult]) -> String {
     let mut text = String::new();
     let (met, missed): (Vec<_>, Vec<_>) = results.iter().partition(|r| r.met);

@@ -1,22 +1,22 @@
-//! A row: what a paper printed, what came out here, and how the two stand to each other.
+//! A row of a reproduction: what a paper printed, what was measured here, and how the two compare.
 
 use serde::{Deserialize, Serialize};
 
 use crate::value::Value;
 use crate::verdict::{Basis, Source, Tolerance, Verdict};
 
-/// How a number scatters over what the paper left open.
+/// The spread of a number over what the paper leaves open.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// What was varied, e.g. `start offsets of B, 0 … 2 s`.
     pub over: String,
-    /// How many values.
+    /// Number of values.
     pub count: usize,
     /// Median.
     pub median: f64,
-    /// Least.
+    /// Minimum.
     pub min: f64,
-    /// Greatest.
+    /// Maximum.
     pub max: f64,
     /// 10th percentile, nearest rank.
     pub p10: f64,
@@ -25,7 +25,8 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// From values in any order; what is not finite is left out, `None` if nothing is left.
+    /// Summarizes values in any order. Values that are not finite are left out; `None` if nothing
+    /// is left.
     pub fn of(over: &str, values: impl IntoIterator<Item = f64>) -> Option<Spread> {
         use ackwise_scenario::record::nearest_rank;
 
@@ -44,7 +45,7 @@ impl Spread {
     }
 }
 
-/// A number (or finding) of a paper, and the same measured here.
+/// A number (or finding) of a paper, and our measurement of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Experiment {
     /// Unique and stable: `PAPER/…`.
@@ -53,34 +54,34 @@ pub struct Experiment {
     pub part: String,
     /// What is measured, in a few words.
     pub what: String,
-    /// Where and how: engine, scenario, what matters of its set-up.
+    /// Where and how: engine, scenario, and the relevant parts of the set-up.
     pub setup: String,
-    /// What the paper prints; `null` where it prints none.
+    /// The value in the paper; `null` if it has none.
     pub published: Option<Value>,
-    /// Where that comes from; `null` where there is none.
+    /// The source of that value; `null` if there is none.
     pub source: Option<Source>,
-    /// How far a faithful reproduction may be from it; `null` where none is stated.
+    /// How far a faithful reproduction may be from that value; `null` if no tolerance is stated.
     pub tolerance: Option<Tolerance>,
-    /// How the measured value came about.
+    /// How the measured value was obtained.
     pub basis: Basis,
-    /// What came out here.
+    /// The value measured here.
     pub measured: Value,
     /// The unit of both `published` and `measured`; empty for words.
     pub unit: String,
-    /// Over what the paper leaves open; `null` for a single exact run.
+    /// The spread over what the paper leaves open; `null` for a single exact run.
     pub spread: Option<Spread>,
-    /// 95 % confidence interval of the mean, where `measured` is one.
+    /// 95 % confidence interval of the mean, if `measured` is a mean.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ci95: Option<[f64; 2]>,
-    /// What explains a difference, or what the number hangs on.
+    /// What explains a difference, or what the number depends on.
     pub note: String,
-    /// Why it cannot be held against the published value, or was not run; else empty.
+    /// Why the value cannot be compared with the published one, or was not run; otherwise empty.
     #[serde(skip)]
     pub incomparable: String,
 }
 
 impl Experiment {
-    /// Measured, with nothing printed in the paper and nothing to say yet.
+    /// A measured value without a published one, and without a note so far.
     pub fn new(id: impl Into<String>, what: impl Into<String>, measured: impl Into<Value>) -> Self {
         Experiment {
             id: id.into(),
@@ -100,7 +101,7 @@ impl Experiment {
         }
     }
 
-    /// An experiment of the paper that this run leaves out, and why.
+    /// An experiment of the paper that is not run here, and the reason.
     pub fn not_run(
         id: impl Into<String>,
         what: impl Into<String>,
@@ -113,107 +114,107 @@ impl Experiment {
         }
     }
 
-    /// The part of the paper that it belongs to.
+    /// Sets the part of the paper to which it belongs.
     pub fn part(mut self, part: impl Into<String>) -> Self {
         self.part = part.into();
         self
     }
 
-    /// What the paper prints.
+    /// Sets the value that the paper prints.
     pub fn published(mut self, value: impl Into<Value>) -> Self {
         self.published = Some(value.into());
         self.source = Some(Source::Published);
         self
     }
 
-    /// The value beside it is calculated from what the paper prints, and not printed there.
+    /// Marks the published value as calculated from what the paper prints, but not printed there.
     pub fn derived(mut self) -> Self {
         self.source = self.published.as_ref().map(|_| Source::Derived);
         self
     }
 
-    /// How far it may be from what the paper prints.
+    /// Sets how far it may be from the published value.
     pub fn tolerance(mut self, tolerance: Tolerance) -> Self {
         self.tolerance = Some(tolerance);
         self
     }
 
-    /// Within so much of the published number, as a share of it.
+    /// Sets the tolerance as a share of the published number.
     pub fn within_share(self, share: f64) -> Self {
         self.tolerance(Tolerance::Relative { share })
     }
 
-    /// Within so much of the published number, in the row's unit.
+    /// Sets the tolerance in the row's unit.
     pub fn within_by(self, by: f64) -> Self {
         self.tolerance(Tolerance::Absolute { by })
     }
 
-    /// It cannot be held against the published value, and why.
+    /// Marks the row as not comparable with the published value, with the reason.
     pub fn not_comparable(mut self, why: impl Into<String>) -> Self {
         self.incomparable = why.into();
         self
     }
 
-    /// It is arithmetic on the paper's inputs.
+    /// Marks the value as arithmetic on the paper's inputs.
     pub fn calculated(mut self) -> Self {
         self.basis = Basis::Calculated;
         self
     }
 
-    /// It is one of several values that something open in the paper may have.
+    /// Marks the row as a variant: one of several values of something that the paper leaves open.
     pub fn variant(mut self) -> Self {
         self.basis = Basis::Variant;
         self
     }
 
-    /// Where the measured value may lie: the confidence interval of a mean, else p10 to p90.
+    /// The range of the measured value: the confidence interval of a mean, or else p10 to p90.
     fn range(&self) -> Option<[f64; 2]> {
         let spread = self.spread.as_ref().map(|spread| [spread.p10, spread.p90]);
         self.ci95.or(spread)
     }
 
-    /// How it stands to the published value.
+    /// The verdict on the measured value, compared with the published one.
     pub fn verdict(&self) -> Verdict {
         judge(self).0
     }
 
-    /// Why its verdict is not `within`; empty where it is.
+    /// The reason for the verdict; empty if it is `within`.
     pub fn reason(&self) -> &str {
         judge(self).1
     }
 
-    /// The unit of both numbers.
+    /// Sets the unit of both numbers.
     pub fn unit(mut self, unit: impl Into<String>) -> Self {
         self.unit = unit.into();
         self
     }
 
-    /// Where and how it was measured.
+    /// Sets where and how it was measured.
     pub fn setup(mut self, setup: impl Into<String>) -> Self {
         self.setup = setup.into();
         self
     }
 
-    /// How it scatters.
+    /// Sets the spread.
     pub fn spread(mut self, spread: Option<Spread>) -> Self {
         self.spread = spread;
         self
     }
 
-    /// The confidence interval of the mean.
+    /// Sets the confidence interval of the mean.
     pub fn ci95(mut self, low: f64, high: f64) -> Self {
         self.ci95 = Some([low, high]);
         self
     }
 
-    /// What explains a difference.
+    /// Sets a note that explains a difference.
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = note.into();
         self
     }
 }
 
-/// Verdict of a row and, but for one that is within, why.
+/// The verdict on a row and, unless it is within, the reason.
 fn judge(row: &Experiment) -> (Verdict, &str) {
     if row.basis == Basis::NotRun {
         return (Verdict::NotRun, &row.incomparable);
@@ -237,7 +238,7 @@ fn judge(row: &Experiment) -> (Verdict, &str) {
     let Some(tolerance) = row.tolerance else {
         return (Verdict::NotComparable, "no tolerance is stated");
     };
-    // Where a number was expected and none came out, the experiment did not come out.
+    // A number was expected and none was measured, so the experiment failed.
     let Some(measured) = row.measured.number() else {
         return (Verdict::Outside, why(row, "it has no value"));
     };
@@ -258,7 +259,7 @@ fn judge(row: &Experiment) -> (Verdict, &str) {
     }
 }
 
-/// The note of a row that is outside says why; without one, what is plain.
+/// The reason why a row is outside: its note, or `plain` if it has none.
 fn why<'a>(row: &'a Experiment, plain: &'static str) -> &'a str {
     match row.note.as_str() {
         "" => plain,
@@ -356,11 +357,11 @@ mod tests {
         assert_eq!(most.verdict(), Verdict::Undecided);
         let sides = "p10 and p90 of the runs lie on both sides of the bound";
         assert_eq!(most.reason(), sides);
-        // p10 of ten is the least: none at the bound or below.
+        // p10 of ten values is the minimum, so no run is at the bound or below.
         let all = sign([1.1, 1.1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8]);
         assert_eq!(all.verdict(), Verdict::Within);
         assert_eq!(sign([1.0; 10]).verdict(), Verdict::Outside);
-        // The mean's interval tells, whatever single runs do.
+        // The confidence interval of the mean decides, whatever single runs do.
         assert_eq!(most.ci95(1.1, 1.5).verdict(), Verdict::Within);
         let number = row(1.4, 1.35).spread(Spread::of("seeds", [0.5, 1.35, 1.8]));
         assert_eq!(number.within_by(0.1).verdict(), Verdict::Within);

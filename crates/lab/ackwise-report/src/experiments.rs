@@ -1,4 +1,4 @@
-//! What a paper printed beside what came out here, for a terminal and as JSON.
+//! What a paper printed beside what was measured here, for a terminal and as JSON.
 
 use std::collections::BTreeMap;
 
@@ -15,52 +15,52 @@ use crate::table::TableOptions;
 use crate::value::Value;
 use crate::verdict::{Basis, Source, Verdict};
 
-/// Width of a terminal that tells none.
+/// Terminal width if it is unknown.
 const WIDTH: u16 = 80;
-/// The columns of the table; the last has the number of a note.
+/// The column headings; the last column has the number of a note.
 const HEADS: [&str; COLUMNS] = ["", "published", "measured", "p10 … p90 (n)", "verdict", ""];
 const COLUMNS: usize = 6;
-/// Least widths of the columns; the first gets what is left.
+/// Minimum widths of the columns; the first one gets the rest.
 const MIN_WIDTHS: [usize; COLUMNS] = [0, 9, 8, 9, 7, 4];
 
-/// What came of reproducing a paper.
+/// The reproduction of a paper.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PaperReport {
     /// Name on the command line, and stem of the page's file.
     pub name: String,
     /// Title of the paper.
     pub title: String,
-    /// Authors, where, when.
+    /// Authors, venue and year.
     pub source: String,
-    /// What it asks and what the reproduction says, in a few sentences.
+    /// What the paper asks and what the reproduction shows, in a few sentences.
     pub about: String,
-    /// What ran it: engine, kernel, version.
+    /// The engine, kernel and version.
     pub engine: String,
-    /// In the order of the paper.
+    /// The experiments, in the order of the paper.
     pub experiments: Vec<Experiment>,
-    /// In the order of the paper.
+    /// The figures, in the order of the paper.
     pub figures: Vec<crate::Figure>,
-    /// What a reader should know, in sentences.
+    /// Sentences that a reader should know.
     pub notes: Vec<String>,
-    /// Why not all of it could be run here.
+    /// Reasons why parts of it could not be run here.
     pub missing: Vec<String>,
-    /// Scenario files that were run: name and text.
+    /// Name and text of the scenario files that were run.
     pub scenarios: Vec<(String, String)>,
 }
 
 impl PaperReport {
-    /// How many of its rows have which verdict.
+    /// The number of its rows by verdict.
     pub fn summary(&self) -> Summary {
         Summary::of(&self.experiments)
     }
 }
 
-/// `{"summary":{…},"missing":{…},"experiments":[…]}` of all papers, indented. The summary and what
-/// could not be run, with the reason, have an entry for each paper.
+/// `{"summary":{…},"missing":{…},"experiments":[…]}` of all papers, indented. The summary, and what
+/// could not be run with the reason, have an entry for each paper.
 ///
 /// # Errors
 ///
-/// A number has no form in JSON.
+/// A number cannot be represented in JSON.
 pub fn experiments_json(papers: &[PaperReport]) -> Result<String, serde_json::Error> {
     #[derive(Serialize)]
     struct Row<'a> {
@@ -97,8 +97,8 @@ pub fn experiments_json(papers: &[PaperReport]) -> Result<String, serde_json::Er
 
 /// The experiments as a table for a terminal, with the notes below it. Ends with a line feed.
 ///
-/// The table is as wide as the terminal, and 80 columns at least. Values in parentheses are
-/// derived from what the paper prints, or calculated from it.
+/// The table is as wide as the terminal, but at least 80 columns. Values in parentheses are derived
+/// from what the paper prints, or calculated from it.
 pub fn experiments_table(paper: &PaperReport, options: &TableOptions) -> String {
     let width = options.width.unwrap_or(WIDTH).max(WIDTH);
     let mut notes: Vec<&str> = Vec::new();
@@ -145,7 +145,7 @@ pub fn experiments_table(paper: &PaperReport, options: &TableOptions) -> String 
     text
 }
 
-/// Numbers to the right; no column narrower than its longest word, so that none is cut.
+/// Right-aligns numbers; no column is narrower than its longest word, so that no word is cut.
 fn lay_out(table: &mut Table, rows: &[[String; COLUMNS]]) {
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
@@ -181,7 +181,7 @@ fn cells<'a>(experiment: &'a Experiment, notes: &mut Vec<&'a str>) -> [String; C
         });
         format!("[{}]", index + 1)
     };
-    // Why something is not comparable or was not run is said here, too.
+    // The notes also say why something is not comparable or was not run.
     let marks = mark(&experiment.incomparable) + &mark(&experiment.note);
     let published = match (&experiment.published, experiment.source) {
         (Some(value), Some(Source::Derived)) => format!("({})", with_unit(value)),
@@ -202,7 +202,7 @@ fn cells<'a>(experiment: &'a Experiment, notes: &mut Vec<&'a str>) -> [String; C
     ]
 }
 
-/// Wraps text to `width` columns, the lines after the first under the end of `lead`.
+/// Wraps text to `width` columns, with later lines indented to the end of `lead`.
 fn hanging(lead: &str, text: &str, width: u16) -> String {
     let indent = " ".repeat(display_width(lead));
     let options = textwrap::Options::new(usize::from(width))

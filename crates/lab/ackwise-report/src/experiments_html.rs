@@ -1,4 +1,4 @@
-//! The pages of reproduced papers: one each, and an index.
+//! The pages of reproduced papers: one per paper, and an index.
 
 use std::fmt::Write as _;
 
@@ -16,15 +16,15 @@ pub const STYLE: &str = include_str!("../assets/experiments.css");
 /// Script that draws the figures of such a page from its embedded data.
 pub const SCRIPT: &str = include_str!("../assets/experiments.js");
 
-/// A part of more rows is folded: nobody reads the points of a figure before the figure.
+/// A part with more rows is folded, because readers look at the figure before its points.
 const FOLDED: usize = 60;
 
-/// A longer value in words may be broken into lines.
+/// A longer text value may be broken into lines.
 const BROKEN: usize = 12;
 
-/// A paper as one page that loads nothing from anywhere. It links to `index.html` beside it.
+/// A paper as one self-contained page. It links to `index.html` beside it.
 ///
-/// Text and tables are there without a script; figures need one.
+/// Text and tables work without scripts; figures need them.
 pub fn experiments_html(paper: &PaperReport) -> String {
     let data = embed(&paper.figures).unwrap_or_else(|_| "[]".to_owned());
     let hidden = if paper.figures.is_empty() {
@@ -65,7 +65,7 @@ pub fn experiments_html(paper: &PaperReport) -> String {
     page.html()
 }
 
-/// The page that leads to the papers' pages, `NAME.html` beside it.
+/// The index page, which links to each paper's `NAME.html` beside it.
 pub fn papers_index_html(papers: &[PaperReport]) -> String {
     let mut list = String::new();
     for paper in papers {
@@ -113,7 +113,7 @@ fn chips(paper: &PaperReport) -> String {
     .collect()
 }
 
-/// The count of verdicts, and what did not come out, with links to the rows.
+/// The count of verdicts, and the rows that failed, with links.
 fn summary(paper: &PaperReport) -> String {
     let mut html = format!(
         "<p class=\"summary\">{}</p>",
@@ -181,12 +181,12 @@ fn tables(experiments: &[Experiment]) -> String {
         } else if !title.is_empty() {
             let _ = write!(html, "<h3 class=\"part\">{}</h3>", escape(title));
         }
-        // A set-up of a whole part is said once, above it.
+        // A set-up that is common to a part is stated once, above it.
         let common = part.len() > 1 && part.iter().all(|e| e.setup == part[0].setup);
         if common && !part[0].setup.is_empty() {
             let _ = write!(html, "<p class=\"hint\">{}</p>", escape(&part[0].setup));
         }
-        // No empty column where nothing varies.
+        // Omits the column if nothing varies.
         let plain = part.iter().all(|e| e.spread.is_none());
         let _ = write!(
             html,
@@ -196,7 +196,7 @@ fn tables(experiments: &[Experiment]) -> String {
              <th scope=\"col\">Verdict</th><th scope=\"col\">Note</th></tr></thead><tbody>",
             if plain { " plain" } else { "" },
         );
-        // The bars of a part share an axis where it has one unit.
+        // The bars of a part share an axis if they have the same unit.
         let shared = scale(part);
         let mut note = "";
         for experiment in part {
@@ -218,7 +218,7 @@ fn tables(experiments: &[Experiment]) -> String {
     html
 }
 
-/// Least and greatest value of a part whose experiments have one unit.
+/// Smallest and largest value of a part whose experiments share a unit.
 fn scale(part: &[Experiment]) -> Option<(f64, f64)> {
     if part.iter().any(|e| e.unit != part[0].unit) {
         return None;
@@ -277,7 +277,7 @@ fn row(experiment: &Experiment, shared: Option<(f64, f64)>, setup: &str, note: &
         escape(&experiment.what),
         escape(setup),
         match published {
-            // A claim that was not run: it stands in the first column.
+            // A claim that was not run already stands in the first column.
             Some(Value::Text(text)) if *text == experiment.what => {
                 "<span class=\"beside\">in words</span>".to_owned()
             }
@@ -290,7 +290,7 @@ fn row(experiment: &Experiment, shared: Option<(f64, f64)>, setup: &str, note: &
     )
 }
 
-/// What the measured value is, if not simply measured.
+/// The basis of the measured value, unless it is simply measured.
 fn basis_html(basis: Basis) -> &'static str {
     match basis {
         Basis::Measured | Basis::NotRun => "",
@@ -299,7 +299,8 @@ fn basis_html(basis: Basis) -> &'static str {
     }
 }
 
-/// Why nothing can be compared, before the note: a column of its own would be a narrow one.
+/// The reason why nothing can be compared, placed before the note: its own column would be too
+/// narrow.
 fn why_html(row: &Experiment) -> String {
     match row.verdict() {
         Verdict::Undecided | Verdict::NotRun | Verdict::NotComparable
@@ -330,8 +331,8 @@ fn verdict_html(row: &Experiment) -> String {
     )
 }
 
-/// Whiskers from least to greatest, a box from p10 to p90, a stroke at the median, a dashed one
-/// at what was published.
+/// Whiskers from minimum to maximum, a box from p10 to p90, a solid line at the median, and a
+/// dashed one at the published value.
 fn spread_html(spread: &Spread, published: Option<f64>, scale: Option<(f64, f64)>) -> String {
     let [low, high, median] = [spread.p10, spread.p90, spread.median].map(Value::from);
     let mut html = String::new();
@@ -436,7 +437,7 @@ mod tests {
         assert!(!page.contains("<b>A paper"));
         for outside in ["src=", "http://", "https://"] {
             let found = page.match_indices(outside).filter(|(at, _)| {
-                // uPlot's licence names its web site in a comment.
+                // uPlot's licence comment contains the address of its web site.
                 !page[..*at].ends_with("(")
                     && !page[*at..].starts_with("https://github.com/leeoniya")
             });

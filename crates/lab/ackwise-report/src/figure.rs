@@ -2,20 +2,20 @@
 
 use serde::Serialize;
 
-/// Lines over a common kind of x.
+/// Lines over a common x axis.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
     /// Unique within its paper; the page's anchor.
     pub id: String,
     /// What it shows.
     pub title: String,
-    /// What the paper shows there, and what ours shows.
+    /// What the paper's figure shows, and what ours shows.
     pub caption: String,
-    /// Along the bottom.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Up.
+    /// The vertical axis.
     pub y: Axis,
-    /// What is drawn.
+    /// The lines.
     pub series: Vec<Line>,
 }
 
@@ -32,34 +32,34 @@ impl Figure {
         }
     }
 
-    /// What is to be seen, in the paper and here.
+    /// Sets the caption.
     pub fn caption(mut self, caption: impl Into<String>) -> Figure {
         self.caption = caption.into();
         self
     }
 
-    /// With a further line.
+    /// Adds a line.
     pub fn line(mut self, line: Line) -> Figure {
         self.series.push(line);
         self
     }
 
-    /// With further lines.
+    /// Adds lines.
     pub fn lines(mut self, lines: impl IntoIterator<Item = Line>) -> Figure {
         self.series.extend(lines);
         self
     }
 }
 
-/// What an axis measures.
+/// An axis of a figure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Axis {
     /// Quantity and unit, e.g. `time, s`.
     pub label: String,
-    /// Logarithmic.
+    /// Whether the axis is logarithmic.
     pub log: bool,
-    /// Where a linear axis of `y` begins if no value is less; else such an axis of positive values
-    /// begins at 0.
+    /// Where a linear `y` axis begins if no value is smaller. Without it, such an axis of positive
+    /// values begins at 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub begin: Option<f64>,
 }
@@ -74,7 +74,7 @@ impl Axis {
         }
     }
 
-    /// Begins there instead of at 0.
+    /// Sets where the axis begins instead of at 0.
     pub fn begins_at(mut self, begin: f64) -> Axis {
         self.begin = Some(begin);
         self
@@ -96,26 +96,26 @@ impl Axis {
 pub enum Style {
     /// A line through the points.
     Line,
-    /// Dashed: what the paper printed.
+    /// A dashed line, for what the paper printed.
     Published,
-    /// A value holds until the next.
+    /// Steps: a value holds until the next.
     Steps,
-    /// Points alone.
+    /// Points without a line.
     Points,
 }
 
-/// Points in ascending x, with a name.
+/// Named points in ascending x.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Line {
-    /// For the legend.
+    /// Name in the legend.
     pub name: String,
     /// How it is drawn.
     pub style: Style,
-    /// Ascending.
+    /// The x values, ascending.
     pub x: Vec<f64>,
-    /// As many as `x`; a gap where there is none.
+    /// The y values, as many as `x`; `None` is a gap.
     pub y: Vec<Option<f64>>,
-    /// Lower and upper edge of a band around it, as many as `x`.
+    /// Lower and upper edge of a band around the line, as many as `x`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub band: Option<(Vec<f64>, Vec<f64>)>,
     /// Lower and upper end of an error bar at each point, as many as `x`.
@@ -124,7 +124,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// From points; what is not finite leaves a gap.
+    /// A line from points; values that are not finite leave a gap.
     pub fn new(name: &str, style: Style, points: impl IntoIterator<Item = (f64, f64)>) -> Line {
         let (x, y) = points
             .into_iter()
@@ -141,27 +141,27 @@ impl Line {
         }
     }
 
-    /// With a band from low to high around it.
+    /// Adds a band from low to high.
     pub fn band(mut self, edges: impl IntoIterator<Item = (f64, f64)>) -> Line {
         self.band = self.edges(edges);
         self
     }
 
-    /// With an error bar from low to high at each point.
+    /// Adds an error bar from low to high at each point.
     pub fn bars(mut self, ends: impl IntoIterator<Item = (f64, f64)>) -> Line {
         self.bars = self.edges(ends);
         self
     }
 
-    /// A pair for each point, all finite; else none.
+    /// A finite pair for each point; otherwise `None`.
     fn edges(&self, pairs: impl IntoIterator<Item = (f64, f64)>) -> Option<(Vec<f64>, Vec<f64>)> {
         let (low, high): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
         let fits = low.len() == self.x.len() && low.iter().chain(&high).all(|v| v.is_finite());
         fits.then_some((low, high))
     }
 
-    /// Thinned to about `most` points: each stretch keeps its least and its greatest value, in
-    /// the order in which they came.
+    /// Thins the line to about `most` points: each stretch keeps its minimum and maximum, in their
+    /// original order.
     pub fn thin(self, most: usize) -> Line {
         let per = self.x.len().div_ceil((most / 2).max(1));
         if per <= 2 || self.band.is_some() || self.bars.is_some() {

@@ -1,4 +1,4 @@
-//! What a reader should remember, in sentences.
+//! The main findings of a report, in sentences.
 
 use ackwise_scenario::record::Report;
 use ackwise_scenario::{BASELINE, Metric};
@@ -10,11 +10,11 @@ use crate::format::{change, factor, percent};
 /// A sentence about the results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What it is about, in a word or two: an arm or `contents`.
+    /// The subject in a word or two: an arm or `contents`.
     pub about: String,
-    /// The number that matters most.
+    /// The most important number.
     pub figure: String,
-    /// What the number is.
+    /// The meaning of the number.
     pub caption: String,
     /// Good, bad or neither.
     pub tone: Tone,
@@ -32,9 +32,9 @@ pub enum Tone {
     Plain,
 }
 
-/// The headline: what the arm of most interest did, what hurt, and whether the
-/// numbers can be trusted. The arm of most interest is `adaptive`, else the one
-/// whose worst goodput ratio is best.
+/// The headline: what the arm of most interest did, what got worse, and whether the numbers can be
+/// trusted. The arm of most interest is `adaptive`, or else the one whose worst goodput ratio is
+/// best.
 pub fn findings(report: &Report, comparison: &Comparison) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut arms: Vec<&str> = Vec::new();
@@ -84,7 +84,7 @@ pub fn findings(report: &Report, comparison: &Comparison) -> Vec<Finding> {
     findings
 }
 
-/// The ratios of an arm over all groups: the least and greatest median.
+/// The ratios of an arm over all groups: the smallest and largest median.
 fn range(comparison: &Comparison, arm: &str, metric: Metric) -> Option<Stat> {
     let rows = comparison.groups.iter().filter_map(|group| group.row(arm));
     Stat::of(rows.filter_map(|row: &Row| Some(row.ratio(metric)?.median)))
@@ -131,7 +131,7 @@ fn about_arm(comparison: &Comparison, arm: &str) -> Vec<Finding> {
             stat.max > 1.02,
         );
     }
-    // What did not finish has no time, so that times alone do not show it.
+    // A transfer that did not finish has no time, so that times alone do not show it.
     let done = range(comparison, arm, Metric::Completions);
     if let Some(stat) = done.filter(|stat| stat.min < 0.98) {
         let caption = "the baseline's completed transfers";

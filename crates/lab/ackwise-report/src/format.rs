@@ -1,6 +1,6 @@
-//! Numbers as people read them.
+//! Formats numbers for people.
 
-/// What a ratio to zero is written as.
+/// How a ratio to zero is written.
 const INFINITE: &str = "∞";
 
 /// Three significant digits, never an exponent: `41.3`, `0.52`, `1 234`, `∞`.
@@ -73,7 +73,7 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
-/// For HTML text and attribute values.
+/// Escapes text for HTML content and attribute values.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -89,7 +89,7 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// For HTML text, where what is typed stands between backticks, as in a terminal.
+/// Escapes text for HTML and marks up code between backticks.
 pub(crate) fn prose(text: &str) -> String {
     let mut html = String::new();
     let mut rest = text;

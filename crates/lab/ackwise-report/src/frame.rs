@@ -1,4 +1,4 @@
-//! What all pages share: the head, the foot, the scripts, and nothing from elsewhere.
+//! The frame that all pages share: head, foot and scripts, with nothing loaded from elsewhere.
 
 const FRAME: &str = include_str!("../assets/frame.html");
 const STYLE: &str = include_str!("../assets/page.css");
@@ -7,36 +7,36 @@ const UPLOT_SCRIPT: &str = include_str!("../assets/vendor/uplot/uPlot.iife.min.j
 const UPLOT_STYLE: &str = include_str!("../assets/vendor/uplot/uPlot.min.css");
 const UPLOT_LICENSE: &str = include_str!("../assets/vendor/uplot/LICENSE");
 
-/// What differs from page to page. Texts are HTML, but for the title.
+/// The parts that differ between pages, as HTML.
 #[derive(Debug, Default)]
 pub struct Page<'a> {
-    /// Escaped, like all the rest.
+    /// The title: escaped text without markup.
     pub title: &'a str,
-    /// The line above the title; empty: the name alone.
+    /// The line above the title; if empty, the name alone.
     pub brand: &'a str,
-    /// Under the title.
+    /// The text below the title.
     pub lead: &'a str,
     /// A style sheet besides the common one.
     pub style: &'a str,
     /// The body.
     pub main: &'a str,
-    /// Data and the script that draws them; without, the page has no script.
+    /// Data and the script that draws it; without it the page has no script.
     pub plots: Option<Plots<'a>>,
     /// The version that made the data.
     pub version: &'a str,
 }
 
-/// Data of a page, and what draws them.
+/// Data of a page, and the script that draws it.
 #[derive(Debug)]
 pub struct Plots<'a> {
     /// JSON, safe to embed.
     pub data: &'a str,
-    /// A script that finds `kit`.
+    /// A script that uses `kit`.
     pub script: &'a str,
 }
 
 impl Page<'_> {
-    /// Fills in the frame: the whole page, which loads nothing from elsewhere.
+    /// Returns the whole page, which loads nothing from elsewhere.
     pub fn html(&self) -> String {
         let (mut style, mut scripts, mut credits) = (String::new(), String::new(), "");
         if let Some(plots) = &self.plots {
@@ -73,7 +73,7 @@ impl Page<'_> {
     }
 }
 
-/// Replaces each `@{key}` of the template; what is put in is not looked at again.
+/// Replaces each `@{key}` of the template; replacements are not expanded again.
 pub(crate) fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let mut page = String::with_capacity(template.len() + 200_000);
     let mut rest = template;

@@ -1,4 +1,4 @@
-//! One page that holds everything: text, data, script and style.
+//! A self-contained page: text, data, script and style.
 
 use std::fmt::Write as _;
 
@@ -18,9 +18,9 @@ use crate::page_data::{PageData, embed};
 const TEMPLATE: &str = include_str!("../assets/page.html");
 const SCRIPT: &str = include_str!("../assets/page.js");
 
-/// The report as one page that loads nothing from anywhere.
+/// The report as one self-contained page.
 ///
-/// Text and table are there without a script; plots need one.
+/// Text and table work without scripts; plots need them.
 pub fn html(report: &Report) -> String {
     let comparison = compare(report);
     let lines = Lines::of(report);
@@ -112,7 +112,7 @@ fn findings_html(report: &Report, comparison: &Comparison) -> String {
     html
 }
 
-/// A column of the page's table: heading, unit, and what it shows in which class.
+/// A column of the page's table: heading, unit, and a function for the cell's text and class.
 struct Column {
     head: &'static str,
     unit: &'static str,
@@ -282,7 +282,7 @@ fn table_html(comparison: &Comparison) -> String {
                 arm = escape(&row.arm)
             );
             for column in &used {
-                // Only numbers and our own words: nothing to escape.
+                // Only numbers and our own words, so there is nothing to escape.
                 let (text, class) = (column.show)(row).unwrap_or_default();
                 let _ = write!(html, "<td class=\"{class}\">{text}</td>");
             }

@@ -1,12 +1,10 @@
 //! Turns records into tables, JSON and one self-contained HTML page.
 //!
-//! [`compare`] groups the runs of a [`Report`] and sets each arm against the
-//! baseline; [`table`] prints that for a terminal, [`html`] as a page with
-//! plots that opens without a network. [`expectations`] says whether what the
-//! scenario expects came true, [`agreements`] whether two engines agree.
-//! [`parts`] is what other crates build tables and pages in the same style from. JSON
-//! and CSV are [`Report::to_json`], [`Report::runs_csv`] and
-//! [`Report::series_csv`].
+//! [`compare`] groups the runs of a [`Report`] and compares each arm with the baseline; [`table`]
+//! prints that for a terminal, [`html`] as a page with plots that opens without a network.
+//! [`expectations`] checks whether the scenario's expectations are met, [`agreements`] whether two
+//! engines agree. Other crates build tables and pages in the same style from [`parts`]. JSON and
+//! CSV are [`Report::to_json`], [`Report::runs_csv`] and [`Report::series_csv`].
 
 mod compare;
 mod draws;
@@ -50,7 +48,7 @@ pub use table::{TableOptions, table};
 pub use value::Value;
 pub use verdict::{Basis, Source, Tolerance, Verdict};
 
-/// What other crates build tables and pages in the same style from.
+/// The parts from which other crates build tables and pages in the same style.
 pub mod parts {
     pub use crate::experiments_html::{SCRIPT, STYLE};
     pub use crate::format::{escape, short};

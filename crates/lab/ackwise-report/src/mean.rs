@@ -1,4 +1,4 @@
-//! Means of a few runs, and how far they can be trusted.
+//! Means of a few runs, with confidence intervals.
 
 /// The 97.5th percentile of Student's t, for 1 … 30 degrees of freedom.
 const T975: [f64; 30] = [
@@ -14,14 +14,14 @@ const Z975: f64 = 1.959_964;
 pub struct Mean {
     /// The mean.
     pub mean: f64,
-    /// Half the width of the interval; `None` of a single value.
+    /// Half the width of the interval; `None` for a single value.
     pub half: Option<f64>,
-    /// How many values.
+    /// Number of values.
     pub count: usize,
 }
 
 impl Mean {
-    /// The mean of values in any order; what is not finite is left out, `None` if nothing
+    /// The mean of values in any order. Values that are not finite are left out; `None` if nothing
     /// is left.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Mean> {
         let values: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
@@ -36,14 +36,14 @@ impl Mean {
         Some(Mean { mean, half, count })
     }
 
-    /// Lower and upper end; `None` of a single value.
+    /// Lower and upper end of the interval; `None` for a single value.
     pub fn ci95(&self) -> Option<[f64; 2]> {
         self.half.map(|half| [self.mean - half, self.mean + half])
     }
 }
 
-/// The 97.5th percentile of Student's t; above 30 degrees of freedom by two terms of its
-/// expansion in their inverse (Abramowitz and Stegun 26.7.5), right to four digits.
+/// The 97.5th percentile of Student's t. Above 30 degrees of freedom it uses two terms of the
+/// expansion in their inverse (Abramowitz and Stegun 26.7.5), accurate to four digits.
 fn t975(freedom: usize) -> f64 {
     let nu = freedom as f64;
     let z = Z975;
@@ -61,7 +61,8 @@ mod tests {
 
     #[test]
     fn an_interval_by_hand() {
-        // 1 … 5: deviation 1.5811, its error 0.7071, t of 4 degrees 2.7764.
+        // Values 1 … 5: standard deviation 1.5811, standard error 0.7071, t for 4 degrees of
+        // freedom 2.7764.
         let mean = Mean::of((1..=5).map(f64::from)).unwrap();
         assert_eq!((mean.mean, mean.count), (3.0, 5));
         assert!((mean.half.unwrap() - 1.9632).abs() < 1e-4);

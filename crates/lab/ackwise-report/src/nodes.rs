@@ -1,12 +1,12 @@
-//! What each box on the way spent.
+//! CPU cost of each box on the path.
 
 use ackwise_scenario::record::{NodeRecord, Report, Run};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets::NOTHING};
 
 use crate::format::short;
 
-/// CPU seconds per gigabyte at each node, "process + stack", a line per run.
-/// Empty when no run has figures of a third box besides its two ends.
+/// CPU seconds per gigabyte at each node, "process + stack", one line per run. Empty if no run has
+/// figures for a third box besides the two ends.
 pub fn nodes_table(report: &Report) -> String {
     let mut names: Vec<&str> = Vec::new();
     for node in report.runs.iter().flat_map(|run| &run.nodes) {

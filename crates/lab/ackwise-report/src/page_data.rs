@@ -1,5 +1,4 @@
-//! What the page's script needs, and no more: series are thinned out, numbers
-//! rounded to what a plot can show.
+//! The data for the page's script: series are thinned, and numbers rounded to what a plot can show.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +9,7 @@ use crate::compare::Comparison;
 use crate::draws::Lines;
 use crate::draws_html::{DrawsData, draws_data};
 
-/// All points of all series together; a few megabytes of JSON.
+/// Maximum number of points of all series together; a few megabytes of JSON.
 const POINT_BUDGET: usize = 400_000;
 const MAX_POINTS: usize = 400;
 const MIN_POINTS: usize = 60;
@@ -19,7 +18,7 @@ const MIN_POINTS: usize = 60;
 pub(crate) struct PageData<'a> {
     /// Arms in the order of the runs.
     arms: Vec<&'a str>,
-    /// Whether all that is sent is sent for its completion time.
+    /// Whether all flows are sent for their completion time.
     only_completes: bool,
     groups: Vec<GroupData<'a>>,
     runs: Vec<RunData<'a>>,
@@ -91,7 +90,7 @@ impl<'a> PageData<'a> {
 
 fn run_data<'a>(run: &'a Run, comparison: &Comparison, points: usize) -> Option<RunData<'a>> {
     let group = comparison.groups.iter().position(|group| group.has(run))?;
-    // With a single flow an engine may leave the totals without a series.
+    // With a single flow, an engine may omit the series of the totals.
     let series = run.totals.series.as_ref().or(match run.flows.as_slice() {
         [only] => only.traffic.series.as_ref(),
         _ => None,
@@ -116,7 +115,7 @@ fn run_data<'a>(run: &'a Run, comparison: &Comparison, points: usize) -> Option<
     })
 }
 
-/// Buckets of equal length; each shows the mean of what is known in it.
+/// Thins a series to buckets of equal length; each has the mean of its known values.
 fn thin(series: &Series, points: usize) -> BTreeMap<&'static str, Vec<Option<f64>>> {
     let length = series.t_s.len();
     let per_bucket = length.div_ceil(points).max(1);
@@ -159,7 +158,7 @@ fn means_of_buckets(values: &[Option<f64>], size: usize) -> Vec<Option<f64>> {
         .collect()
 }
 
-/// Evenly spaced values, the first and the last among them.
+/// Evenly spaced values, including the first and the last.
 fn thin_plain(values: &[f64], points: usize) -> Vec<f64> {
     if values.len() <= points {
         return values.to_vec();
@@ -170,7 +169,7 @@ fn thin_plain(values: &[f64], points: usize) -> Vec<f64> {
         .collect()
 }
 
-/// Five significant digits.
+/// Rounds to five significant digits.
 fn round(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
@@ -183,12 +182,11 @@ fn round(value: f64) -> f64 {
     }
 }
 
-/// JSON that may stand in a `<script>`: no `<`, and nothing that ends a line of
-/// script.
+/// JSON that can be embedded in a `<script>`: it has no `<` and no line terminators of JavaScript.
 ///
 /// # Errors
 ///
-/// A value has no form in JSON.
+/// A value cannot be represented in JSON.
 pub fn embed<T: Serialize>(data: &T) -> Result<String, serde_json::Error> {
     Ok(serde_json::to_string(data)?
         .replace('<', "\\u003c")

@@ -1,4 +1,4 @@
-//! How many rows of a report have which verdict.
+//! Counts the rows of a report by verdict.
 
 use std::fmt;
 
@@ -7,17 +7,17 @@ use serde::Serialize;
 use crate::experiment::Experiment;
 use crate::verdict::{Basis, Source, Verdict};
 
-/// How many rows have which verdict.
+/// Number of rows by verdict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Counts {
-    /// Farther off than the tolerance.
+    /// Farther from the published value than the tolerance.
     pub outside: usize,
-    /// Signs that the runs do not tell.
+    /// The sign is not decided by the runs.
     pub undecided: usize,
     /// Not run here.
     pub not_run: usize,
-    /// Without a fair comparison.
+    /// No fair comparison is possible.
     pub not_comparable: usize,
     /// Within the tolerance.
     pub within: usize,
@@ -40,20 +40,20 @@ impl Counts {
     }
 }
 
-/// The verdicts of a report. What was derived or calculated is counted apart: it is neither
-/// published nor measured. So are variants, of which there may be many of one experiment.
+/// The verdicts of a report. Derived and calculated values are counted separately, because they are
+/// not published or not measured. So are variants, of which one experiment may have many.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Summary {
-    /// Measured beside published, and what was not run of it.
+    /// Measured values with a published one, and experiments not run.
     pub published: Counts,
-    /// With one of the values that the paper leaves open.
+    /// Variants: one of the values that the paper leaves open.
     pub variants: Counts,
-    /// Measured beside what was derived from the paper's numbers.
+    /// Measured values compared with ones derived from the paper's numbers.
     pub derived: Counts,
-    /// Arithmetic on the paper's inputs.
+    /// Results of arithmetic on the paper's inputs.
     pub calculated: usize,
-    /// Measured, of which the paper says nothing.
+    /// Measured values of which the paper says nothing.
     pub not_published: usize,
 }
 
@@ -75,7 +75,7 @@ impl Summary {
     }
 }
 
-/// One line, what did not come out first.
+/// One line, failures first.
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Beside published values: {}.", Listed(self.published))?;

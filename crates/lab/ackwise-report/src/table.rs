@@ -16,14 +16,14 @@ use crate::format::{change, factor, grouped, percent, short};
 /// How the table is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TableOptions {
-    /// Whether to colour.
+    /// Whether to use colours.
     pub color: bool,
-    /// Columns of the terminal; unlimited if `None`.
+    /// Width of the terminal in columns; unlimited if `None`.
     pub width: Option<u16>,
 }
 
 impl TableOptions {
-    /// For standard output: colours on a terminal unless `NO_COLOR` is set.
+    /// Options for standard output: colours on a terminal unless `NO_COLOR` is set.
     pub fn detect() -> TableOptions {
         let quiet = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         TableOptions {
@@ -33,7 +33,7 @@ impl TableOptions {
     }
 }
 
-/// What stands in a cell, and whether it is good news.
+/// The text of a cell, and whether it is good news.
 struct Shown {
     text: String,
     mood: Mood,
@@ -105,7 +105,7 @@ const COLUMNS: [Column; 16] = [
     },
     Column {
         head: "vs\nbase",
-        // Left out where all have as many, for the width of a terminal.
+        // Omitted if all have the same number, to save width.
         show: |row| {
             judged(
                 row,
@@ -191,7 +191,7 @@ const COLUMNS: [Column; 16] = [
     },
 ];
 
-/// Drawn points that are shown one by one, at most; of more, the distributions say all.
+/// Maximum number of drawn points that are shown one by one. For more, the distributions suffice.
 const FEW_POINTS: usize = 4;
 
 /// The comparison: arms × congestion control (× varied values), medians over
@@ -202,7 +202,7 @@ pub fn table(report: &Report, options: &TableOptions) -> String {
     let arms: BTreeSet<&str> = whole.map(|run| run.arm.as_str()).collect();
     let points: BTreeSet<Option<u32>> = report.runs.iter().map(|run| run.draw).collect();
     match drawn {
-        // The distributions of one arm say nothing.
+        // The distributions of a single arm say nothing.
         Some(text) if points.len() > FEW_POINTS && arms.len() != 1 => text + &legend(report),
         Some(text) => format!("{}\n{text}", comparison_table(report, options)),
         None => comparison_table(report, options),
@@ -261,7 +261,8 @@ fn comparison_table(report: &Report, options: &TableOptions) -> String {
     text
 }
 
-/// A head of shorter lines: with completion times a table has more columns, and a terminal has not.
+/// A heading of shorter lines: with completion times, the table has more columns than a terminal
+/// has room for.
 fn narrow(head: &'static str) -> &'static str {
     match head {
         "ACKs/seg\nvs base" => "ACKs/\nseg vs\nbase",

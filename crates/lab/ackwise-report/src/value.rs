@@ -1,4 +1,4 @@
-//! A number or a word, as tables of experiments have them.
+//! A number or a word in tables of experiments.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::format::short;
 
-/// A number or a word: what was printed, what was measured.
+/// A published or measured value: a number or a word.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
-    /// In the experiment's unit.
+    /// A number in the experiment's unit.
     Number(f64),
-    /// Where the finding is not a number: `"completes"`, `"no reset"`.
+    /// A finding that is not a number: `"completes"`, `"no reset"`.
     Text(String),
 }
 
@@ -26,7 +26,7 @@ impl Value {
     }
 }
 
-/// What is not finite has no place in JSON and becomes the word `undefined`.
+/// A number that is not finite cannot be represented in JSON and becomes the word `undefined`.
 impl From<f64> for Value {
     fn from(v: f64) -> Value {
         if v.is_finite() {
@@ -49,7 +49,7 @@ impl From<String> for Value {
     }
 }
 
-/// Numbers with at most four significant digits; words as they are.
+/// Numbers with at most four significant digits; words unchanged.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

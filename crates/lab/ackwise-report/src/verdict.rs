@@ -1,4 +1,4 @@
-//! How far a measured number may be from a published one, and what is said of it then.
+//! Tolerances between measured and published numbers, and the verdicts on them.
 
 use std::fmt;
 
@@ -6,26 +6,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::value::Value;
 
-/// Where the value comes from that a measured one is compared with.
+/// The source of the value with which a measured one is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
-    /// The paper prints it, in numbers or in words, or it can be read off a figure.
+    /// Printed in the paper, in numbers or words, or read off a figure.
     Published,
     /// Calculated here from what the paper prints.
     Derived,
 }
 
-/// How the value of a row came about.
+/// How the value of a row was obtained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
-    /// Runs of the paper's experiment, as far as its set-up is known.
+    /// Measured in runs of the paper's experiment, as far as its set-up is known.
     #[default]
     Measured,
-    /// Runs with a value set that the paper leaves open, one of several.
+    /// Measured in runs with one of several possible values for what the paper leaves open.
     Variant,
-    /// Arithmetic on the paper's inputs: nothing was run.
+    /// Arithmetic on the paper's inputs, without a run.
     Calculated,
     /// Not run by this command on this engine.
     NotRun,
@@ -35,53 +35,53 @@ pub enum Basis {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Tolerance {
-    /// A share of the published number, 0.03 for 3 %.
+    /// A share of the published number, e.g. 0.03 for 3 %.
     Relative {
         /// The share.
         share: f64,
     },
-    /// An amount by which it may be more or less, in the unit of the row.
+    /// An absolute difference in the unit of the row.
     Absolute {
-        /// The most.
+        /// The largest difference.
         by: f64,
     },
-    /// A factor by which it may be greater or smaller: an order of magnitude.
+    /// A factor by which it may be larger or smaller, such as an order of magnitude.
     Factor {
-        /// The greatest factor, above 1.
+        /// The largest factor, above 1.
         factor: f64,
     },
     /// Between two values, both included.
     Range {
-        /// Least.
+        /// Lower end.
         low: f64,
-        /// Greatest.
+        /// Upper end.
         high: f64,
     },
-    /// Greater than a bound: a sign, or a direction.
+    /// Above a bound: a sign, or a direction.
     Above {
-        /// Excluded.
+        /// The bound, excluded.
         bound: f64,
     },
-    /// Less than a bound.
+    /// Below a bound.
     Below {
-        /// Excluded.
+        /// The bound, excluded.
         bound: f64,
     },
-    /// A bound or more.
+    /// At least a bound.
     AtLeast {
-        /// Included.
+        /// The bound, included.
         bound: f64,
     },
-    /// A bound or less.
+    /// At most a bound.
     AtMost {
-        /// Included.
+        /// The bound, included.
         bound: f64,
     },
 }
 
 impl Tolerance {
-    /// Whether a measured number lies within it; `None` where the published value that it
-    /// refers to is no number.
+    /// Whether a measured number is within the tolerance; `None` if the tolerance needs a published
+    /// number and the value is not one.
     pub fn holds(self, published: &Value, measured: f64) -> Option<bool> {
         Some(match self {
             Tolerance::Relative { share } => {
@@ -101,7 +101,7 @@ impl Tolerance {
         })
     }
 
-    /// Whether it asks for a sign, and one end of an interval has it and the other has not.
+    /// Whether the tolerance asks for a sign that only one end of an interval has.
     pub(crate) fn splits(self, [low, high]: [f64; 2]) -> bool {
         match self {
             Tolerance::Above { bound } => low <= bound && bound < high,
@@ -110,7 +110,7 @@ impl Tolerance {
         }
     }
 
-    /// In words, with the unit of the row.
+    /// The tolerance in words, with the unit of the row.
     pub fn text(self, unit: &str) -> String {
         let with = |v: f64| match unit {
             "" => Value::from(v).to_string(),
@@ -118,7 +118,7 @@ impl Tolerance {
         };
         match self {
             Tolerance::Relative { share } => format!("± {} %", Value::from(share * 100.0)),
-            // Of a share, what is added or taken away are points.
+            // For a percentage, an absolute difference is in percentage points.
             Tolerance::Absolute { by } if unit == "%" => format!("± {} points", Value::from(by)),
             Tolerance::Absolute { by } => format!("± {}", with(by)),
             Tolerance::Factor { factor } => format!("× or ÷ {}", Value::from(factor)),
@@ -131,17 +131,18 @@ impl Tolerance {
     }
 }
 
-/// How a row stands to what the paper says. The order is that of the count: negative ones first.
+/// The verdict on a row compared with the paper. The order is that of the count: negative ones
+/// first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Farther from the published value than the tolerance.
     Outside,
-    /// A sign is asked for, and the runs have both: they do not tell.
+    /// A sign is asked for, and the runs have both, so they do not decide it.
     Undecided,
     /// The paper has this experiment; it was not run here.
     NotRun,
-    /// There is a published value, and no fair way to hold this one against it.
+    /// There is a published value, but no fair way to compare this one with it.
     NotComparable,
     /// Within the tolerance.
     Within,
@@ -150,7 +151,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// As it is written in tables.
+    /// The name used in tables.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Outside => "outside",

@@ -1,5 +1,4 @@
-//! The distributions of drawn points, on numbers that are made up so that they can be checked by
-//! hand.
+//! The distributions of drawn points, with made-up numbers that can be checked by hand.
 
 #[path = "support/golden.rs"]
 mod golden;
@@ -65,14 +64,14 @@ link.wan.forward.rate = "down"
 flow.up.connections = { case = "upload", true = 1, else = 0 }
 "#;
 
-/// `half` gets half of the baseline's download, and `twice` twice as much except on the third
-/// line, where it gets a tenth. All get the same upload; of chunks `half` has half in time, and as
+/// `half` gets half of the baseline's download, and `twice` gets twice as much, except on the third
+/// line, where it gets a tenth. All get the same upload. Of chunks, `half` has half in time, and as
 /// many bytes as its download lacks.
 fn report() -> Report {
     report_of(DRAWN, |_, _| 1.0)
 }
 
-/// The same with the download of each run times what `by` says of its arm and repeat.
+/// The same report with the download of each run multiplied by `by` of its arm and repeat.
 fn report_of(text: &str, by: fn(&str, u32) -> f64) -> Report {
     let scenario = Scenario::parse("drawn.toml", text).unwrap();
     let mut report = Report::new("sim", &scenario);
@@ -97,7 +96,7 @@ fn report_of(text: &str, by: fn(&str, u32) -> f64) -> Report {
             ..Traffic::default()
         };
         let down = seen.links[0].forward.rate_bps.unwrap() as f64 / 4.0;
-        // What the download of `half` lacks, its video has.
+        // The video of `half` has what its download lacks.
         let video = Traffic {
             goodput_bps: if spec.arm == "half" { down * 0.5 } else { 0.0 },
             completion: Some(Completion {
@@ -131,7 +130,7 @@ fn report_of(text: &str, by: fn(&str, u32) -> f64) -> Report {
 fn distributions_and_worst_lines_look_as_they_did() {
     let text = table(&report(), &TableOptions::default());
     golden("draws.txt", &text);
-    // Twenty lines: the least is the third, the tenth percentile is not.
+    // Twenty lines: the minimum is the third line, the tenth percentile is not.
     let row = |title: &str, arm: &str| row(&text, title, arm);
     let download = "goodput server → client to nothing";
     assert_eq!(
@@ -160,7 +159,7 @@ fn distributions_and_worst_lines_look_as_they_did() {
     );
 }
 
-/// The numbers of a table's row.
+/// The numbers in a row of a table.
 fn row(text: &str, title: &str, arm: &str) -> String {
     let after = text.split(&format!("\n{title}\n")).nth(1).unwrap();
     let row = after
@@ -188,14 +187,14 @@ fn repeats_of_a_point_are_one_line_with_their_means() {
         row(&text, download, "half"),
         "20 0.80 0.80 0.80 0.80 0.80 0.80 0.80"
     );
-    // The odd repeats have 1.25 in the mean, the even one 0.5.
+    // The odd repeats have a mean of 1.25, the even one 0.5.
     assert_eq!(
         row(&text, download, "chance"),
         "20 2.50 2.50 2.50 2.50 2.50 2.50 2.50"
     );
     let both = "goodput server → client to the best of all";
     assert!(row(&text, both, "baseline").starts_with("20 0.5"), "{text}");
-    // Chance is beside nothing, not beside the best.
+    // Chance is compared with the baseline, not with the best.
     let best = text
         .split("\ngoodput server → client to the best of all\n")
         .nth(1);
@@ -206,8 +205,8 @@ fn repeats_of_a_point_are_one_line_with_their_means() {
     );
 }
 
-/// Three repeats of each line: the baseline has 1, 0.5 and 1.5 of the download, the arms four
-/// times as much in the last as in the others.
+/// Three repeats of each line: the baseline has 1, 0.5 and 1.5 of the download, and the arms have
+/// four times as much in the last repeat as in the others.
 fn repeated() -> Report {
     let repeat = "n = 20\nrepeat = { n = 3, off = { uniform = [0.9, 1.1] } }\n\
                   shown = \"down * off\"\n";
@@ -233,12 +232,12 @@ fn arms_are_compared_over_the_repeats_that_both_have() {
     let mut one = repeated();
     fail(&mut one, "half", &["3"]);
     let text = table(&one, &TableOptions::default());
-    // 0.5 by the mean of 1 and 0.5; the other arm by that of all three.
+    // 0.5 divided by the mean of 1 and 0.5; for the other arm, by the mean of all three.
     assert!(row(&text, download, "half").starts_with("20 0.67 0.67 0.67"));
     assert!(row(&text, download, "twice").starts_with("20 0.20 0.20 4.00"));
     let best = "goodput server → client to the best of all";
     assert!(row(&text, best, "half").starts_with("20 0.25"), "{text}");
-    // The baseline's failure counts for those that are compared with it.
+    // The baseline's failure affects the arms that are compared with it.
     let mut one = repeated();
     fail(&mut one, "baseline", &["1"]);
     let text = table(&one, &TableOptions::default());
@@ -264,7 +263,7 @@ fn hindsight_chooses_by_the_odd_repeats_and_is_judged_by_the_even_ones() {
     let slow = "goodput server → client to slow: the best of half";
     let repeat = "n = 20\nrepeat = { n = 2, off = { uniform = [0.9, 1.1] } }\n";
     let drawn = DRAWN.replace("n = 20\n", repeat);
-    // Odd repeats: `twice` is best, and on one line the baseline. Even ones: `half` has 8.
+    // Odd repeats: `twice` is best, and on one line the baseline. Even repeats: `half` has 8.
     let by = |arm: &str, n: u32| match (arm, n) {
         ("half", 2) => 16.0,
         _ => 1.0,
@@ -276,7 +275,7 @@ fn hindsight_chooses_by_the_odd_repeats_and_is_judged_by_the_even_ones() {
         "20 0.12 0.12 0.25 0.25 0.25 0.25 0.25",
         "{text}"
     );
-    // Of one arm it is that arm.
+    // With one arm it is that arm.
     assert!(row(&text, slow, "hindsight").starts_with("20 1.00 1.00"));
     assert!(text.contains("\"hindsight\" is"), "{text}");
     // An arm that failed in one of the halves cannot be chosen.
@@ -284,7 +283,7 @@ fn hindsight_chooses_by_the_odd_repeats_and_is_judged_by_the_even_ones() {
     fail(&mut one, "half", &["2"]);
     let text = table(&one, &TableOptions::default());
     assert!(row(&text, all, "hindsight").starts_with("20 1.00 1.00"));
-    // Run once, there is none.
+    // With a single run per point there is none.
     let once = table(&report_of(DRAWN, |_, _| 1.0), &TableOptions::default());
     assert!(!once.contains("hindsight"), "{once}");
 }
@@ -321,7 +320,7 @@ fn a_line_is_told_by_what_its_repeats_share() {
     }
     let csv = draws_csv(&report).unwrap().unwrap();
     assert!(csv.contains("down=") && !csv.contains("off="), "{csv}");
-    // What is run once shows all.
+    // With a single run per point, everything is shown.
     let once = DRAWN.replace(
         "n = 20\n",
         "n = 20\nrepeat = { n = 1, off = { uniform = [0.9, 1.1] } }\n",
@@ -356,7 +355,7 @@ fn the_page_has_what_the_terminal_has() {
     let mut rows = 0;
     for line in tables.lines().skip(2) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        // Titles are made of a score and what it is compared with, which stand apart on the page.
+        // A title consists of a score and a reference, which are separate on the page.
         if words.len() > 2 && !line.contains(" to ") {
             assert!(shown.contains(&words.join(" ")), "{line}\n{shown}");
             rows += 1;
@@ -383,7 +382,7 @@ fn the_page_has_what_the_terminal_has() {
     assert_eq!(curve["lines"], 20);
     assert_eq!(curve["ratios"][0], 0.2, "{curve}");
     assert_eq!(curve["ratios"][19], 4.0, "{curve}");
-    // What is infinite is counted, and not drawn.
+    // Infinite ratios are counted but not drawn.
     let without = report_of(DRAWN, |arm, _| if arm == "baseline" { 0.0 } else { 1.0 });
     let page = html(&without);
     assert!(page.contains("<td>∞</td>"), "{page}");
@@ -415,7 +414,7 @@ fn groups_of_drawn_points_have_titles_of_their_own() {
     let different: BTreeSet<&String> = titles.iter().collect();
     assert_eq!((titles.len(), different.len()), (8, 8), "{titles:?}");
     assert!(found.groups.iter().all(|group| group.rows.len() == 3));
-    // Points of which all values are the same are not one.
+    // Points with equal values are still different points.
     let two = DRAWN.replace("n = 20\n", "n = 20\nseed = 2\n").replace(
         "{ log-uniform = [\"5 Mbit/s\", \"20 Mbit/s\"] }",
         "\"10 Mbit/s\"",
@@ -467,7 +466,7 @@ fn one_arm_alone_is_compared_with_nothing() {
         for empty in ["best of", "hindsight", "median (least)", "worst"] {
             assert!(!text.contains(empty), "{empty}: {text}");
         }
-        // What chance makes of it is still to be seen, and so is each point.
+        // The effect of chance is still shown, and so is each point.
         let chance = text.lines().any(|line| line.contains("chance  "));
         assert_eq!(chance, arm == "baseline", "{text}");
         assert!(text.contains("point 20 · repeat 3"), "{text}");

@@ -213,7 +213,7 @@ fn expectations_are_met_or_missed() {
     );
 }
 
-/// A symmetric report of cubic with so many retransmissions of baseline and adaptive, by seed.
+/// A symmetric report of cubic with these retransmissions of baseline and adaptive, by seed.
 fn with_retransmits(pairs: &[[u64; 2]]) -> (Scenario, Report) {
     let seeds: Vec<String> = (1..=pairs.len()).map(|seed| seed.to_string()).collect();
     let sweep = format!("[sweep]\nseed = [{}]\n", seeds.join(", "));
@@ -254,7 +254,7 @@ fn a_ratio_to_zero_is_infinite_and_counts() {
         text.starts_with("MISSED") && text.contains("found ∞"),
         "{text}"
     );
-    // Of two seeds the worse one says what the median is.
+    // With two seeds, the worse one determines the median.
     assert_eq!(found(&[[0, 5], [10, 10]]).1.median, f64::INFINITY);
     assert_eq!(found(&[[10, 10], [0, 5], [10, 11]]).1.median, 1.1);
     let (met, stat, _) = found(&[[0, 0]]);
@@ -296,7 +296,7 @@ fn an_arm_whose_transfers_never_finish_is_seen() {
         "{}",
         plain(&report)
     );
-    // The ratio takes a column where it says something.
+    // The ratio takes up a column only where it says something.
     let width = |report: &Report| plain(report).lines().next().unwrap().chars().count();
     let narrow = width(&report);
     for run in report.runs.iter_mut().filter(|run| run.arm == "adaptive") {
@@ -347,7 +347,7 @@ fn engines_agree_within_what_the_scenario_says() {
     );
 }
 
-/// The data of the page, as its script reads them.
+/// The data of the page, as its script reads it.
 fn embedded(page: &str) -> serde_json::Value {
     let start = "<script type=\"application/json\" id=\"data\">";
     let from = page.find(start).unwrap() + start.len();

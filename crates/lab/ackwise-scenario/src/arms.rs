@@ -1,4 +1,4 @@
-//! Arms: what is compared, with lists of parameters expanded.
+//! Arms: the alternatives that are compared, with lists of parameters expanded.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ const PLACE_KEYS: [&str; 11] = [
     "flows",
 ];
 
-/// The policy whose n a sender may ask for.
+/// The policy whose n follows a sender's requests.
 const OBEYING: &str = "every-n";
 
 const ENVIRONMENTS: [(&str, Environment); 2] = [
@@ -43,7 +43,7 @@ const POSITIONS: [(&str, Position); 3] = [
     ("sender", Position::Sender),
 ];
 
-/// What arms refer to.
+/// The nodes, links and flows that arms refer to.
 struct Network<'a> {
     nodes: &'a [Node],
     links: &'a [Link],
@@ -142,7 +142,7 @@ fn arm(top: &Section<'_>, table: &Table, span: &Span, network: &Network<'_>) -> 
     expand(&section, &name, placements, &listed)
 }
 
-/// A parameter that is given several values.
+/// A parameter with several values.
 struct Listed {
     name: String,
     name_span: Span,
@@ -215,7 +215,7 @@ fn expand(
     arms
 }
 
-/// The engines that an arm is for.
+/// The engines that an arm is limited to.
 fn engines(section: &Section<'_>) -> Vec<Engine> {
     let words = section.words("on").unwrap_or_default();
     let known = Engine::ALL.map(Engine::name);
@@ -325,7 +325,7 @@ fn placement(
     })
 }
 
-/// The flows that a policy is for: each crosses its link.
+/// The flows that a policy is for; each must cross its link.
 fn flows(
     section: &Section<'_>,
     environment: Environment,
@@ -501,7 +501,7 @@ fn settings(section: &Section<'_>, table: &Table, listed: &mut Vec<Listed>) -> V
     settings
 }
 
-/// The first of the values if all can be set.
+/// Checks the values of a parameter and returns the first if all are valid.
 fn check_values(section: &Section<'_>, entry: &Entry, values: &[Value]) -> Option<SettingValue> {
     let mut seen: Vec<String> = Vec::new();
     for value in values {

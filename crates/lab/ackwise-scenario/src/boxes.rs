@@ -1,4 +1,4 @@
-//! The keys of a link's direction that describe its queue and the boxes on its way.
+//! The keys of a link's direction that describe its queue and the boxes on the path.
 
 use ackwise_config::queue_keys::{self, Context};
 use ackwise_config::queues::Queue;
@@ -10,7 +10,7 @@ use crate::model::Direction;
 /// Keys of a direction that are read here.
 pub(crate) const KEYS: [&str; 5] = ["queue", "police", "shape", "mux", "reconstruct"];
 
-/// Refines `direction` by the keys of this module.
+/// Sets the parts of `direction` that this module's keys describe.
 pub fn refine(section: &Section<'_>, direction: &mut Direction, context: &Context<'_>) {
     if section.has("queue") {
         direction.queue = queue_keys::queue(section, context.mtu);
@@ -48,8 +48,8 @@ pub fn refine(section: &Section<'_>, direction: &mut Direction, context: &Contex
 }
 
 impl Direction {
-    /// The keys of what only engines can do that own the queue: everything but a
-    /// drop-tail queue that counts what waits.
+    /// The keys of features that need an engine that owns the queue: everything but a drop-tail
+    /// queue whose limit counts only waiting packets.
     pub fn own_queue_keys(&self) -> Vec<&'static str> {
         let mut keys = self.queue.as_ref().map_or_else(Vec::new, of_queue);
         keys.extend([
@@ -64,10 +64,10 @@ impl Direction {
     }
 }
 
-/// Those of the queue, and whether it has them.
+/// Those features of the queue, and whether it has them.
 fn of_queue(queue: &Queue) -> Vec<(bool, &'static str)> {
-    // Without `..`, so that a field which is added does not compile before it is decided here
-    // whether an engine without such a queue has to refuse it.
+    // Without `..`, so that a new field does not compile until it is decided here whether an engine
+    // without such a queue must refuse it.
     let Queue {
         limit: _,
         counts_sending,

@@ -1,4 +1,4 @@
-//! From the tree of a file to a checked [`Scenario`].
+//! Turns the tree of a file into a checked [`Scenario`].
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use ackwise_config::diagnostic::Collector;
 use ackwise_config::section::{Section, Word};
 use ackwise_config::tree::Table;
 
-/// Builds as much as can be; what is wrong is noted in `errors`, and the result
-/// is of use only if nothing was.
+/// Builds as much as possible. Mistakes go to `errors`; the result is of use only if there are
+/// none.
 pub(crate) fn scenario(
     tree: &Table,
     source: &Source,
@@ -72,7 +72,7 @@ fn common_cc(flows: &[Flow]) -> String {
         .map(|flow| flow.fixed_cc.as_deref().unwrap_or("cubic"));
     let first = fixed.next().unwrap_or("cubic");
     let same = fixed.all(|cc| cc == first);
-    // A flow that leaves the choice open must get a real one.
+    // A flow without a fixed congestion control needs a real one.
     let open = flows.iter().any(|flow| flow.fixed_cc.is_none());
     match (same, open) {
         (true, _) => first.to_owned(),
@@ -81,7 +81,7 @@ fn common_cc(flows: &[Flow]) -> String {
     }
 }
 
-/// The table `[scenario]`; what is missing or wrong is `None`.
+/// The table `[scenario]`; a missing or wrong value is `None`.
 #[derive(Default)]
 struct Head {
     name: Option<Word>,

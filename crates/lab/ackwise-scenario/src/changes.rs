@@ -14,14 +14,14 @@ use ackwise_queue::{
 };
 use ackwise_rng::Rng;
 
-/// Hand-overs are drawn for so many intervals, and then come again.
+/// Number of intervals for which hand-overs are drawn; then they repeat.
 const HANDOVERS: u64 = 256;
-/// The shortest time from one hand-over to the next.
+/// The shortest time between two hand-overs.
 const MIN_BETWEEN: Duration = Duration::from_millis(10);
-/// The longest time from one hand-over to the next.
+/// The longest time between two hand-overs.
 const MAX_BETWEEN: Duration = Duration::from_secs(86_400);
 
-/// What reading a rate needs to know of its link.
+/// The parts of a link that reading its rate needs.
 pub(crate) struct LinkContext<'a> {
     /// Bytes that the link adds to each packet.
     pub overhead: u32,
@@ -29,11 +29,11 @@ pub(crate) struct LinkContext<'a> {
     pub files: &'a TraceFiles,
 }
 
-/// Stands for a rate that is wrong, which has been reported: it is not missing, so that what
-/// needs a rate is not called wrong, too. Nothing runs with it.
+/// Placeholder for a wrong rate that has been reported. It keeps keys that need a rate from being
+/// reported as well. No engine uses it.
 const WRONG_RATE_BPS: u64 = 1_000_000_000;
 
-/// Reads `rate`: a rate, or a table that says how it changes.
+/// Reads `rate`: a rate, or a table that describes how it changes.
 pub(crate) fn rate(section: &Section<'_>, direction: &mut Direction, context: &LinkContext<'_>) {
     if section.has("rate") {
         direction.rate_bps.get_or_insert(WRONG_RATE_BPS);
@@ -55,9 +55,9 @@ pub(crate) fn rate(section: &Section<'_>, direction: &mut Direction, context: &L
     }
 }
 
-/// How a rate changes.
+/// The ways in which a rate can change.
 const RATE_KINDS: [&str; 5] = ["trace", "steps", "lte", "5g", "leo"];
-/// The greatest mean of a generated rate: its peaks are up to twice that.
+/// The largest mean of a generated rate; its peaks are up to twice that.
 const MAX_MEAN_BPS: u64 = 400_000_000_000;
 
 fn changing_rate(outer: &Section<'_>, context: &LinkContext<'_>) -> Option<RateSchedule> {
@@ -90,7 +90,7 @@ fn changing_rate(outer: &Section<'_>, context: &LinkContext<'_>) -> Option<RateS
     }
 }
 
-/// Reads the table of a generated trace: its mean and its seed.
+/// Reads the table of a generated trace: its mean and seed.
 fn recipe(outer: &Section<'_>, generator: Generator) -> Option<Recipe> {
     let (table, span) = outer.table(generator.name())?;
     let what = format!("'{}'", generator.name());
@@ -119,7 +119,7 @@ fn recipe(outer: &Section<'_>, generator: Generator) -> Option<Recipe> {
     })
 }
 
-/// Reads `seed`, 1 if there is none.
+/// Reads `seed`; the default is 1.
 fn seed(section: &Section<'_>) -> Option<u64> {
     match section.has("seed") {
         true => section.whole("seed", 0, u32::MAX).map(u64::from),
@@ -127,10 +127,10 @@ fn seed(section: &Section<'_>) -> Option<u64> {
     }
 }
 
-/// Stands for a delay that is wrong, which has been reported: any jitter fits it.
+/// Placeholder for a wrong delay that has been reported; any jitter fits it.
 const WRONG_DELAY: Duration = MAX_DELAY;
 
-/// Reads `delay`: a time, or a table that says how it changes.
+/// Reads `delay`: a time, or a table that describes how it changes.
 pub(crate) fn delay(section: &Section<'_>, direction: &mut Direction) {
     match section.value("delay").map(|value| &value.kind) {
         None => {}
@@ -152,7 +152,7 @@ pub(crate) fn delay(section: &Section<'_>, direction: &mut Direction) {
     }
 }
 
-/// A delay that changes, and when nothing is sent meanwhile.
+/// A delay that changes, and the outages that come with it.
 struct ChangingDelay {
     delay: DelaySchedule,
     outages: Option<Outages>,
@@ -182,7 +182,8 @@ fn changing_delay(outer: &Section<'_>) -> Option<ChangingDelay> {
     })
 }
 
-/// A new delay each so often, drawn evenly from a range, after a pause in which nothing is sent.
+/// Reads hand-overs: at each interval a new delay, drawn uniformly from a range, after a pause in
+/// which nothing is sent.
 fn handover(section: &Section<'_>) -> Option<ChangingDelay> {
     for (key, example) in [("every", "\"15 s\""), ("delay", "[\"20 ms\", \"40 ms\"]")] {
         if !section.has(key) {
@@ -211,7 +212,7 @@ fn handover(section: &Section<'_>) -> Option<ChangingDelay> {
         let value = within(&mut delay_draws, delays);
         steps.push(Step { at_ns, value });
         let end = at_ns + within(&mut outage_draws, outages);
-        // The run begins with a link that is there.
+        // The run begins with the link up.
         if round > 0 && end > at_ns {
             spans.push(Outage { start: at_ns, end });
         }
@@ -227,7 +228,7 @@ fn handover(section: &Section<'_>) -> Option<ChangingDelay> {
     Some(ChangingDelay { delay, outages })
 }
 
-/// Two times, the least first, in nanoseconds; a single one stands for both.
+/// Two times in nanoseconds, the smaller first; a single time stands for both.
 fn range(section: &Section<'_>, key: &str, most: Duration) -> Option<[u64; 2]> {
     let mut ends = Vec::new();
     for item in section.list(key)? {
@@ -260,7 +261,7 @@ fn time_of(value: &Value) -> Option<Duration> {
     }
 }
 
-/// The key of a table that says what it is.
+/// The key of a table that names its kind.
 fn one_of<'k>(section: &Section<'_>, kinds: &[&'k str]) -> Option<&'k str> {
     let mut found = kinds.iter().filter(|kind| section.has(kind));
     match (found.next(), found.next()) {
@@ -279,7 +280,7 @@ fn one_of<'k>(section: &Section<'_>, kinds: &[&'k str]) -> Option<&'k str> {
     }
 }
 
-/// `steps` and `repeat`: pairs of a time and a value, and when they begin anew.
+/// Reads `steps` and `repeat`: pairs of a time and a value, and the period of their repetition.
 fn steps(
     section: &Section<'_>,
     example: &str,
@@ -361,7 +362,7 @@ fn nanos(time: Duration) -> u64 {
 }
 
 impl Direction {
-    /// What changes over time, if anything does.
+    /// The link's changes over time, if there are any.
     #[must_use]
     pub fn changes(&self) -> Option<LinkChanges> {
         let none = self.rate_changes.is_none() && self.delay_changes.is_none();
@@ -377,7 +378,7 @@ impl Direction {
         })
     }
 
-    /// The key whose value changes over time, if one does.
+    /// The key whose value changes over time, if there is one.
     #[must_use]
     pub fn changing_key(&self) -> Option<&'static str> {
         match (&self.rate_changes, &self.delay_changes) {
@@ -388,7 +389,7 @@ impl Direction {
     }
 }
 
-/// Whether outages have a rate that they interrupt.
+/// Checks that outages have a rate that they interrupt.
 pub(crate) fn fits(link: &Section<'_>, directions: [&Direction; 2]) {
     let lacks = |one: &&Direction| one.outages.is_some() && one.rate_bps.is_none();
     if directions.iter().any(lacks) {

@@ -1,4 +1,4 @@
-//! A scenario with other values: in its text, since every run reads that again.
+//! Changes values of a scenario. It edits the text, because every run reads that again.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::glob;
 use crate::model::Scenario;
 
 impl Scenario {
-    /// The scenario with another duration, which is not drawn any more.
+    /// The scenario with a new fixed duration; a draw of the duration is removed.
     ///
     /// # Errors
-    /// With that duration the scenario has mistakes.
+    /// The scenario has mistakes with that duration.
     pub fn with_duration(&self, duration: Duration) -> Result<Scenario, ScenarioError> {
         let mut document = self.document()?;
         document["scenario"]["duration"] = toml_edit::value(format!("{} ms", duration.as_millis()));
@@ -26,12 +26,12 @@ impl Scenario {
         self.again(&document)
     }
 
-    /// The scenario with other values, by their paths: `link.wan.forward.loss`, `sweep.cc`. Where
-    /// a path meets a list of tables, its next component is the name of an entry, or a pattern
-    /// with `*` and `?` for several. Tables that are missing are made; `None` removes a key.
+    /// The scenario with new values, given by their paths: `link.wan.forward.loss`, `sweep.cc`.
+    /// After a list of tables, the next component of a path is the name of an entry, or a pattern
+    /// with `*` and `?` for several. Missing tables are created; `None` removes a key.
     ///
     /// # Errors
-    /// A path names nothing, or the changed scenario has mistakes; their places are those in the
+    /// A path matches nothing, or the changed scenario has mistakes; their places refer to the
     /// changed text.
     pub fn with_values<'a>(
         &self,
@@ -115,7 +115,7 @@ fn change(top: &mut Table, path: &[&str], value: Option<&Item>) -> Result<(), St
     }
 }
 
-/// Changes a value of those entries of a list that the path names.
+/// Changes a value in the entries of a list that the path names.
 fn in_list<'a>(
     entries: impl Iterator<Item = &'a mut dyn TableLike>,
     list: &str,
@@ -151,9 +151,9 @@ fn in_list<'a>(
     ))
 }
 
-/// Changes the value at a path below a table, and makes tables as needed.
+/// Changes the value at a path below a table, and creates tables as needed.
 fn put(table: &mut dyn TableLike, path: &[&str], value: Option<&Item>) -> Result<(), String> {
-    // A key that is written with its dots, as those of `sysctl` are.
+    // A key that is written with its dots, like those of `sysctl`.
     let dotted = path.join(".");
     let key = match path {
         [key] => *key,

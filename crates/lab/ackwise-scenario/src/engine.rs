@@ -8,7 +8,7 @@ use std::str::FromStr;
 pub enum Engine {
     /// The simulator.
     Sim,
-    /// The real Linux stack on a kernel of its own, in virtual time.
+    /// The real Linux stack on a separate kernel, in virtual time.
     Virtual,
     /// The running kernel in network namespaces, in real time.
     Live,
@@ -27,7 +27,7 @@ impl Engine {
         }
     }
 
-    /// What it is, in a line for a help text.
+    /// A one-line description for a help text.
     pub fn about(self) -> &'static str {
         match self {
             Engine::Sim => "The simulator: exact, takes seconds, needs no root",
@@ -45,7 +45,7 @@ impl fmt::Display for Engine {
     }
 }
 
-/// There is no engine of that name.
+/// There is no engine with this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no engine '{0}'; there are sim, virtual and live")]
 pub struct UnknownEngine(String);

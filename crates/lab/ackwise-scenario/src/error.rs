@@ -1,4 +1,4 @@
-//! Why there is no scenario.
+//! Errors of a scenario.
 
 use std::path::PathBuf;
 
@@ -6,24 +6,24 @@ use ackwise_config::{ConfigError, Diagnostic};
 
 use crate::engine::Engine;
 
-/// Why there is no scenario.
+/// The reason why there is no scenario.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScenarioError {
     /// The file could not be read, or has mistakes.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Nothing of the scenario was selected.
+    /// The selection matches nothing in the scenario.
     #[error("no {what} of this scenario matches '{pattern}'; there are: {known}")]
     NothingSelected {
         /// `arm`, `cc` or `seed`.
         what: &'static str,
         /// The pattern.
         pattern: String,
-        /// What could have been selected.
+        /// The values that exist.
         known: String,
     },
-    /// What was selected is for other engines.
+    /// The selection is for other engines only.
     #[error(
         "{}: nothing of what is asked for is for '{engine}'\n  choose other arms, congestion \
          controls, seeds or points, or another engine", file.display()
@@ -34,18 +34,18 @@ pub enum ScenarioError {
         /// The engine.
         engine: Engine,
     },
-    /// A path that should change a value names none.
+    /// A path to a value that should change does not exist.
     #[error("'{path}' does not name a value: {why}")]
     NoSuchPath {
         /// The path.
         path: String,
-        /// What it does not find.
+        /// The part that was not found.
         why: String,
     },
 }
 
 impl ScenarioError {
-    /// The mistakes in the file, if that is what it is about.
+    /// The mistakes in the file, if the error is about them.
     #[must_use]
     pub fn diagnostics(&self) -> &[Diagnostic] {
         match self {

@@ -1,4 +1,4 @@
-//! `[[expect]]`: what the results should be.
+//! `[[expect]]`: the expected results.
 
 use crate::glob::matches;
 use crate::metric::Metric;

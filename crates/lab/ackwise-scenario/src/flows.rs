@@ -32,13 +32,13 @@ const APPS: [(&str, AppKind); 5] = [
 ];
 
 const MILLISECOND: Duration = Duration::from_millis(1);
-/// The most that QUIC can say (RFC 9000 §18.2).
+/// The largest value that QUIC can encode (RFC 9000 §18.2).
 const MAX_ACK_DELAY: Duration = Duration::from_millis((1 << 14) - 1);
 
-/// Seven bits say how many segments an ACK covers.
+/// Seven bits encode how many segments an ACK covers.
 const MAX_ACK_RATE: u32 = 127;
 
-/// The ACK Ratio has a byte (RFC 5690 §4.2).
+/// The ACK Ratio is one byte (RFC 5690 §4.2).
 const MAX_ACK_RATIO: u32 = 255;
 
 /// Keys that every flow has.
@@ -59,7 +59,7 @@ const KEYS: [&str; 14] = [
     "model",
 ];
 
-/// Keys that only some applications have.
+/// Keys that only certain applications have.
 const APP_KEYS: [(&str, &[AppKind]); 8] = [
     ("bytes", &[AppKind::Bulk, AppKind::Iperf3]),
     ("request", &[AppKind::RequestResponse]),
@@ -81,7 +81,7 @@ pub(crate) fn flows(
     if !top.has("flow") {
         top.error(&(0..0), "there are no flows; add [[flow]] tables");
     }
-    // Namespace-wide options: (node, option) → value and who asked for it.
+    // Namespace-wide options: (node, option) → value and the flow that needs it.
     let mut claims: BTreeMap<(String, &'static str), (bool, String)> = BTreeMap::new();
     for (table, span) in top.tables("flow") {
         let mut section = Section::open_unchecked(table, span, "a flow", top.errors);
@@ -151,7 +151,7 @@ pub(crate) fn flows(
     flows
 }
 
-/// When a flow starts: at the earliest, and how much later at the latest.
+/// The earliest start of a flow, and the maximum random delay after it.
 fn starts(section: &Section<'_>, duration: Option<Duration>) -> (Duration, Duration) {
     let time = |key| section.time(key, Duration::ZERO, WEEK).unwrap_or_default();
     let start = time("start");
@@ -171,7 +171,7 @@ fn starts(section: &Section<'_>, duration: Option<Duration>) -> (Duration, Durat
     (start, start_within)
 }
 
-/// Reads the key of one end of a flow: a node that is there and is no bridge.
+/// Reads the key of one end of a flow: an existing node that is not a bridge.
 fn end(section: &Section<'_>, key: &str, example: &str, nodes: &[Node]) -> Option<Word> {
     let word = section.required_word(key, example)?;
     if !check_node(section, &word, nodes) {
@@ -199,7 +199,7 @@ fn check_route(section: &Section<'_>, from: &Word, to: &Word, nodes: &[Node], li
     if path(&from.text, &to.text, nodes, links).is_some() {
         return;
     }
-    // Would it work if hosts forwarded? Then say so.
+    // Would there be a path if hosts forwarded? If so, say that.
     let forwarding: Vec<Node> = nodes
         .iter()
         .map(|node| Node {
@@ -319,7 +319,7 @@ fn app(section: &Section<'_>) -> Option<App> {
     })
 }
 
-/// Reads what carries the flow, and refuses what QUIC does not have.
+/// Reads the transport of the flow, and refuses keys that QUIC does not have.
 fn quic(flow: &Section<'_>, app: Option<&App>) -> Option<Quic> {
     let is_quic = flow.choice("transport", &[("tcp", false), ("quic", true)]) == Some(true);
     if !is_quic {
@@ -366,7 +366,7 @@ fn quic(flow: &Section<'_>, app: Option<&App>) -> Option<Quic> {
     Some(quic)
 }
 
-/// Refuses flows that cannot ask for an ACK rate by `key`.
+/// Refuses `key` for flows that cannot ask for an ACK rate.
 fn check_ack_rate(
     flow: &Section<'_>,
     key: &str,
@@ -398,7 +398,7 @@ fn check_ack_rate(
     }
 }
 
-/// Reads whether lost ACKs make ACKs fewer.
+/// Reads whether lost ACKs reduce the ACK rate.
 fn ack_congestion_control(flow: &Section<'_>) -> Option<AckCongestionControl> {
     let (table, span) = flow.table("ack_congestion_control")?;
     let what = format!("'ack_congestion_control' of {}", flow.what);
@@ -409,7 +409,7 @@ fn ack_congestion_control(flow: &Section<'_>) -> Option<AckCongestionControl> {
     })
 }
 
-/// Reads how often the sender asks to be acknowledged.
+/// Reads how often the sender asks for ACKs.
 fn ack_rate_request(flow: &Section<'_>) -> Option<AckRateRequest> {
     let (table, span) = flow.table("ack_rate_request")?;
     let known = ["segments", "per_window", "immediate"];
@@ -474,7 +474,7 @@ fn socket(flow: &Section<'_>) -> SocketOptions {
     options
 }
 
-/// Options that Linux sets for a whole namespace: flows that share a node must agree.
+/// Claims an option that Linux sets for a whole namespace: flows that share a node must agree.
 fn claim(
     section: &Section<'_>,
     flow: &str,

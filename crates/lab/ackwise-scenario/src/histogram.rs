@@ -2,14 +2,14 @@
 
 use crate::record::Quantiles;
 
-/// Bits of a value that are kept: its bucket is at most 1/128 wide.
+/// Significant bits of a value: its bucket is at most 1/128 wide.
 const SUB_BITS: u32 = 7;
 const SUB: u64 = 1 << SUB_BITS;
 
 /// A log-linear histogram of times in nanoseconds; only the range that occurs takes memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Histogram {
-    /// Number of the bucket at the front of `counts`.
+    /// Index of the bucket at the front of `counts`.
     first: usize,
     counts: Vec<u32>,
     count: u64,
@@ -67,7 +67,7 @@ impl Histogram {
         self.counts[at] = self.counts[at].saturating_add(by);
     }
 
-    /// Counts everything that another histogram has counted.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         if other.count == 0 {
             return;
@@ -85,12 +85,12 @@ impl Histogram {
         self.sum += other.sum;
     }
 
-    /// The greatest value; 0 if nothing was counted.
+    /// The largest value; 0 if nothing was counted.
     pub fn max(&self) -> u64 {
         self.greatest
     }
 
-    /// The nearest rank, as the middle of its bucket within what occurred.
+    /// The nearest-rank quantile: the middle of its bucket, clamped to the observed range.
     fn quantile(&self, q: f64) -> u64 {
         let rank = ((q * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0;
@@ -176,7 +176,7 @@ mod tests {
             values in proptest::collection::vec(1u64..10_000_000_000, 1..300),
             split in 0usize..300,
         ) {
-            // In two parts that are merged.
+            // Counts in two parts that are merged.
             let split = split.min(values.len());
             let (mut all, mut rest) = (Histogram::default(), Histogram::default());
             values[..split].iter().for_each(|v| all.add(*v));

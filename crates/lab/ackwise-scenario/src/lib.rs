@@ -1,12 +1,11 @@
 //! The scenario file, checked, and the record that every run returns.
 //!
-//! A scenario is one TOML file: nodes, links, flows, what is swept, the arms
-//! that are compared, what is recorded and what is expected. [`Scenario::load`]
-//! reads it, reports *every* mistake it finds with line and column, and hands
-//! back a description in which names are resolved and quantities carry units.
-//! [`Scenario::runs`] lists what has to be run; [`Scenario::at`] gives the
-//! scenario as one of those runs sees it. An engine turns each run into a
-//! [`record::Run`] and the whole into a [`record::Report`].
+//! A scenario is one TOML file: nodes, links, flows, the sweep, the arms that are compared, what is
+//! recorded and what is expected. [`Scenario::load`] reads it, reports *every* mistake it finds
+//! with line and column, and hands back a description in which names are resolved and quantities
+//! carry units. [`Scenario::runs`] lists what has to be run; [`Scenario::at`] gives the scenario as
+//! one of those runs sees it. An engine turns each run into a [`record::Run`] and the whole into a
+//! [`record::Report`].
 //!
 //! The format is described in `docs/scenarios.md`.
 

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-/// Longest time that an ACK may be withheld: RFC 9293 §3.8.6.3 wants one "within
-/// 0.5 seconds" of the segment that it answers.
+/// Longest time that an ACK may be withheld: RFC 9293 §3.8.6.3 requires one "within 0.5 seconds" of
+/// the segment that it answers.
 pub(crate) const MAX_HOLD: Duration = Duration::from_millis(500);
 
-/// Longest time that any key takes.
+/// Largest time that any key accepts.
 pub(crate) const WEEK: Duration = Duration::from_secs(7 * 86400);
 
 /// Longest delay of a link, one way.
 pub(crate) const MAX_DELAY: Duration = Duration::from_secs(60);
 
-/// Most arms of a scenario; more are a slip of the hand.
+/// Maximum number of arms of a scenario; more are taken for a typing error.
 pub(crate) const MAX_ARMS: usize = 1000;
 
-/// Most runs of a scenario; more are a slip of the hand.
+/// Maximum number of runs of a scenario; more are taken for a typing error.
 pub(crate) const MAX_RUNS: usize = 100_000;

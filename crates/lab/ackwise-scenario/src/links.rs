@@ -54,7 +54,7 @@ pub(crate) fn nodes(top: &Section<'_>) -> Vec<Node> {
     nodes
 }
 
-/// `net.ipv4.tcp_rmem = "…"`, quoted or as nested tables, flattened.
+/// Reads `net.ipv4.tcp_rmem = "…"`, quoted or as nested tables, into flat names.
 fn settings(
     section: &Section<'_>,
     prefix: &str,
@@ -183,7 +183,7 @@ fn wifi(link: &Section<'_>, duplex: Duplex, directions: [&Direction; 2]) -> Opti
             let (table, span) = link.table("wifi")?;
             let known = ["frames", "bytes", "txop"];
             let section = Section::open(table, span, "'wifi'", &known, link.errors);
-            // A frame and its ACK take 100 us at least; an aggregate ends after 10 ms.
+            // A frame and its ACK take at least 100 us; an aggregate ends after 10 ms.
             let [least, most] = [100, 10_000].map(Duration::from_micros);
             Wifi {
                 frames: section.whole("frames", 1, MAX_FRAMES).unwrap_or(all.frames),
@@ -210,13 +210,13 @@ fn wifi(link: &Section<'_>, duplex: Duplex, directions: [&Direction; 2]) -> Opti
     Some(wifi)
 }
 
-/// What reading a direction needs to know.
+/// The context for reading a direction.
 struct Reading<'a> {
     queues: Context<'a>,
     link: LinkContext<'a>,
 }
 
-/// Whether two directions can share a medium.
+/// Checks that two directions can share a medium.
 fn can_take_turns(link: &Section<'_>, directions: [&Direction; 2]) {
     let span = link.span_of("duplex");
     if directions.iter().any(|one| one.rate_bps.is_none()) {
@@ -284,7 +284,7 @@ fn ends(section: &Section<'_>, nodes: &[Node]) -> Option<[String; 2]> {
         );
         return None;
     };
-    // Both are looked at, so that both are reported.
+    // Both are checked, so that both are reported.
     let known = [check_node(section, a, nodes), check_node(section, b, nodes)];
     if a.text == b.text {
         section.error(
@@ -299,7 +299,7 @@ fn ends(section: &Section<'_>, nodes: &[Node]) -> Option<[String; 2]> {
         .then(|| [a.text.clone(), b.text.clone()])
 }
 
-/// Refines `direction` by what stands under `key`.
+/// Sets the parts of `direction` that are given under `key`.
 fn direction(link: &Section<'_>, key: &str, direction: &mut Direction, context: &Reading<'_>) {
     let Some((table, span)) = link.table(key) else {
         return;
@@ -346,10 +346,10 @@ fn direction(link: &Section<'_>, key: &str, direction: &mut Direction, context: 
     }
 }
 
-/// Whether a gateway has what a direction asks for.
+/// Checks that a gateway supports everything that a direction asks for.
 fn gateway_fits(section: &Section<'_>, direction: &Direction) {
     let span = section.span_of("by");
-    // A queue that is wrong is not missing.
+    // A wrong queue is not a missing one.
     let queued = direction.queue.is_some() || section.has("queue");
     if direction.rate_bps.is_none() || !queued {
         let message = "a gateway has a rate and a queue; add 'rate' and 'queue' before 'by'";

@@ -1,4 +1,4 @@
-//! Reading a scenario, and looking at it as one of its runs does.
+//! Reads a scenario, and derives the scenario of each of its runs.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -28,8 +28,8 @@ impl Scenario {
 
     /// Checks the text of a scenario; `name` stands for the file in messages.
     ///
-    /// Besides the scenario as written, every value of the sweep and every
-    /// `change` of an arm is checked, each for itself.
+    /// Besides the scenario as written, every value of the sweep and every `change` of an arm is
+    /// checked separately.
     ///
     /// # Errors
     /// All mistakes, with line and column.
@@ -37,8 +37,8 @@ impl Scenario {
         Scenario::parse_with(&name, text, &TraceFiles::beside(name.as_ref()))
     }
 
-    /// Checks the text of a scenario as [`parse`](Scenario::parse) does, with traces from
-    /// elsewhere than beside the file.
+    /// Checks the text of a scenario as [`parse`](Scenario::parse) does, with traces from `files`
+    /// instead of from beside the file.
     ///
     /// # Errors
     /// All mistakes, with line and column.
@@ -68,8 +68,7 @@ impl Scenario {
         })?)
     }
 
-    /// The scenario as a run sees it: with the varied values of its point, and
-    /// with the changes of its arm.
+    /// The scenario of one run, with the varied values of its point and the changes of its arm.
     ///
     /// # Errors
     /// The changed scenario has mistakes.
@@ -107,22 +106,22 @@ impl Scenario {
         })?)
     }
 
-    /// Line and column, both from 1, where something begins in the file.
+    /// Line and column, both from 1, of the start of a span in the file.
     pub fn locate(&self, span: &Span) -> (usize, usize) {
         self.source.locate(span)
     }
 
-    /// An error about a place in the file, for what only an engine can know,
-    /// e.g. that a policy has no such parameter.
+    /// An error at a place in the file, for what only an engine can know, e.g. that a policy has no
+    /// such parameter.
     pub fn error_at(&self, span: &Span, message: impl Into<String>) -> ScenarioError {
         self.source.error_at(span, message).into()
     }
 }
 
-/// What is wrong where every flow has no connection.
+/// Error message if no flow has a connection.
 const NO_FLOW: &str = "no flow has a connection, so that nothing is sent";
 
-/// Leaves out flows without a connection, and what is for such flows alone.
+/// Removes flows without a connection, and what is only for such flows.
 fn leave_out_idle_flows(scenario: &mut Scenario) {
     scenario.flows.retain(|flow| flow.connections > 0);
     let names: Vec<&str> = scenario
@@ -159,7 +158,7 @@ fn zipped<'a>(top: &Section<'a>) -> Vec<Vec<Replacement<'a>>> {
     tables.map(|(table, _)| replacements(table)).collect()
 }
 
-/// Sets what is drawn at a point.
+/// Sets the drawn values of a point.
 fn apply_point(tree: &mut Table, point: &DrawnPoint, errors: &RefCell<Collector>) {
     for drawn in point.values.iter().filter(|drawn| drawn.is_path()) {
         let mut errors = errors.borrow_mut();
@@ -174,7 +173,7 @@ fn sweep_table(tree: &Table) -> Option<&Table> {
     }
 }
 
-/// The `[[arm]]` whose name stands at `span`.
+/// The `[[arm]]` whose name is at `span`.
 fn arm_table<'a>(tree: &'a Table, span: &Span) -> Option<&'a Table> {
     let Kind::Array(items) = &tree.get("arm")?.kind else {
         return None;
@@ -205,11 +204,11 @@ fn apply_changes(tree: &mut Table, arm: &Table, errors: &RefCell<Collector>) {
     }
 }
 
-/// How many runs a scenario has; `usize::MAX` if that is too large a number.
+/// The number of runs of a scenario; `usize::MAX` if it is too large.
 fn runs(scenario: &Scenario) -> usize {
     let sweep = &scenario.sweep;
     let drawn = sweep.draw.as_ref();
-    // A point that draws its congestion control has that one alone.
+    // A point that draws its congestion control has only that one.
     let of_point = |point: &DrawnPoint| point.cc.as_ref().map_or(sweep.cc.len(), |_| 1);
     let drawn = drawn.map_or(sweep.cc.len(), |it| it.points.iter().map(of_point).sum());
     let zipped = sweep.zips.iter().filter_map(|zip| zip.first());
@@ -271,7 +270,8 @@ fn check_variants(tree: &Table, scenario: &Scenario, source: &Source, errors: &R
     }
 }
 
-/// The arms of a drawn line have one congestion control: its distributions are of what arms do.
+/// Checks that the arms of a drawn line share one congestion control, because the distributions
+/// describe the effect of the arms.
 fn check_cc_is_shared(changes: &Table, errors: &RefCell<Collector>) {
     for change in replacements(changes) {
         if matches!(
@@ -288,7 +288,7 @@ fn check_cc_is_shared(changes: &Table, errors: &RefCell<Collector>) {
     }
 }
 
-/// No two paths that are swept or drawn set the same value.
+/// Checks that no two swept or drawn paths set the same value.
 fn check_paths(tree: &Table, swept: &[&str], point: &DrawnPoint, found: &RefCell<Collector>) {
     for (index, DrawnValue { name, span, .. }) in point.values.iter().enumerate() {
         let drawn = point.values[..index].iter().map(|it| it.name.as_str());
@@ -303,8 +303,8 @@ fn check_paths(tree: &Table, swept: &[&str], point: &DrawnPoint, found: &RefCell
     }
 }
 
-/// Builds the scenario at each drawn point. Of a mistake that many points share, the first
-/// point is reported.
+/// Builds the scenario at each drawn point. A mistake that many points share is reported for the
+/// first one.
 fn check_points(tree: &Table, scenario: &Scenario, source: &Source, errors: &RefCell<Collector>) {
     let Some(draw) = &scenario.sweep.draw else {
         return;

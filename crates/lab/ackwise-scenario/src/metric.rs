@@ -1,8 +1,8 @@
-//! Numbers that can be read off a run, by the names that scenario files use.
+//! Metrics of a run, by the names that scenario files use.
 
 use crate::record::Run;
 
-/// A number that can be read off a run.
+/// A metric of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Metric {
     /// `goodput_bps`.
@@ -42,7 +42,7 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// All, with the names that scenario files use.
+    /// All metrics, with the names that scenario files use.
     pub const ALL: [(Metric, &'static str); 17] = [
         (Metric::Goodput, "goodput"),
         (Metric::DataSegments, "data-segments"),
@@ -71,7 +71,7 @@ impl Metric {
             .map_or("", |(_, name)| name)
     }
 
-    /// The metric of that name.
+    /// The metric with that name.
     pub fn from_name(name: &str) -> Option<Metric> {
         Metric::ALL
             .iter()
@@ -79,7 +79,7 @@ impl Metric {
             .map(|(metric, _)| *metric)
     }
 
-    /// Its value in a run, if the run has it.
+    /// The value of the metric in a run, if the run has it.
     pub fn of(self, run: &Run) -> Option<f64> {
         let t = &run.totals;
         let ratio = |a: u64, b: u64| (b > 0).then(|| a as f64 / b as f64);
@@ -100,7 +100,7 @@ impl Metric {
             Metric::CompletionP99 => t.completion.as_ref()?.times_us().map(|q| q.p99),
             Metric::Completions => t.completion.as_ref().map(|c| c.count as f64),
             Metric::LateShare => {
-                // Of chunks alone: short flows beside them are never late.
+                // Only chunks count: short flows beside them are never late.
                 let flows = run.flows.iter().map(|flow| &flow.traffic);
                 let (mut late, mut due) = (0, 0);
                 for one in flows.chain(run.flows.is_empty().then_some(t)) {

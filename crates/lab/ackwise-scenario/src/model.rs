@@ -1,8 +1,8 @@
 //! The checked description of an experiment.
 //!
-//! Everything here has passed the checks of the parser: names are unique and
-//! refer to something, rates are positive, probabilities lie in 0…1. Times are
-//! [`Duration`]s, rates bits per second, sizes bytes.
+//! Everything here has passed the checks of the parser: names are unique, references resolve, rates
+//! are positive, probabilities lie in 0…1. Times are [`Duration`]s, rates bits per second, sizes
+//! bytes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::metric::Metric;
 use crate::tcp_model::TcpModel;
 use crate::trace::TraceFiles;
 
-/// The name of the arm that others are compared with: the stock stack.
+/// The name of the arm with which others are compared: the stock stack.
 pub const BASELINE: &str = "baseline";
 
 /// A scenario file, checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
-    /// Short name; also the stem of files that are written.
+    /// Short name; also the stem of output files.
     pub name: String,
     /// What the scenario shows, in a sentence or two.
     pub about: String,
@@ -34,22 +34,22 @@ pub struct Scenario {
     pub nodes: Vec<Node>,
     /// Point-to-point links between nodes, in file order.
     pub links: Vec<Link>,
-    /// What is sent, in file order.
+    /// The flows, in file order.
     pub flows: Vec<Flow>,
-    /// What is varied from run to run.
+    /// The values that vary from run to run.
     pub sweep: Sweep,
-    /// What is compared; swept parameters are already expanded. Never empty;
+    /// The alternatives that are compared; swept parameters are already expanded. Never empty;
     /// `baseline` comes first if it exists.
     pub arms: Vec<Arm>,
     /// What is recorded.
     pub record: RecordOptions,
-    /// What the results should be.
+    /// The expected results.
     pub expects: Vec<Expect>,
-    /// How close two engines have to come.
+    /// How closely two engines must agree.
     pub agrees: Vec<Agree>,
-    /// Where the text came from, and the text.
+    /// The file name and text of the scenario.
     pub source: Source,
-    /// The traces that links name.
+    /// The traces that links use.
     pub files: TraceFiles,
 }
 
@@ -58,13 +58,13 @@ pub struct Scenario {
 pub struct Node {
     /// Unique name.
     pub name: String,
-    /// What it does with packets that are not for it.
+    /// How the node treats packets that are not addressed to it.
     pub kind: NodeKind,
     /// Per-namespace kernel parameters, e.g. `net.ipv4.tcp_rmem` → `4096 131072 6291456`.
     pub sysctl: BTreeMap<String, String>,
 }
 
-/// What a node does with packets that are not addressed to it.
+/// How a node treats packets that are not addressed to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NodeKind {
     /// Has applications; does not forward.
@@ -88,41 +88,41 @@ pub struct Link {
     pub reverse: Direction,
     /// Whether both directions can send at the same time.
     pub duplex: Duplex,
-    /// What the stations of a Wi-Fi link may do; `None` if it is none.
+    /// The limits of the stations of a Wi-Fi link; `None` for other links.
     pub wifi: Option<Wifi>,
     /// Whether the devices may use GSO, GRO and TSO.
     pub offload: bool,
     /// Largest IP packet, bytes.
     pub mtu: u32,
-    /// Bytes that the link adds to each packet, and that count against its rate
-    /// and its queue; the 14 of Ethernet, unless the engine is to do otherwise.
+    /// Bytes that the link adds to each packet and that count against its rate and its queue; 14
+    /// for Ethernet unless set otherwise.
     pub overhead: u32,
 }
 
-/// Whether the two directions of a link are in each other's way.
+/// Whether the two directions of a link share a medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Duplex {
-    /// Each direction is a wire of its own.
+    /// Each direction is a separate wire.
     #[default]
     Full,
-    /// One medium for both: a packet at a time, each at the rate of its direction.
-    /// Whose turn it is when both wait: the one's that did not send last.
+    /// One medium for both: one packet at a time, each at the rate of its direction. If both wait,
+    /// the direction that did not send last goes first.
     Half,
 }
 
-/// A link of IEEE 802.11n, whose ends contend for the medium.
+/// An IEEE 802.11n link, whose ends contend for the medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wifi {
-    /// The most frames of an A-MPDU, 1 to 64.
+    /// Maximum number of frames in an A-MPDU, 1 to 64.
     pub frames: u32,
-    /// The most bytes of an A-MPDU.
+    /// Maximum size of an A-MPDU in bytes.
     pub bytes: u32,
-    /// The longest that frames and their ACK may take together, if it is bounded.
+    /// Maximum time for frames and their ACK together, if it is limited.
     pub txop: Option<Duration>,
 }
 
 impl Link {
-    /// The medium of a Wi-Fi link, with the seed of its back-offs; `None` if it is none.
+    /// The medium of a Wi-Fi link, with the seed of its back-offs; `None` for other links.
     #[must_use]
     pub fn wifi_medium(&self, seed: u64) -> Option<WifiConfig> {
         let wifi = self.wifi?;
@@ -138,7 +138,7 @@ impl Link {
         })
     }
 
-    /// Whether the queue in which packets wait that leave this node keeps flows apart.
+    /// Whether the egress queue of this node on the link keeps flows apart.
     #[must_use]
     pub fn separates_flows_of(&self, node: &str) -> bool {
         let leaving = if self.between[0] == node {
@@ -150,18 +150,18 @@ impl Link {
     }
 }
 
-/// One direction of a link. All defaults: a plain veth, as fast as the CPU.
+/// One direction of a link. The default is a plain veth, as fast as the CPU.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Direction {
-    /// Line rate, bits per second, the mean of one that changes; unlimited if `None`.
+    /// Line rate, bits per second, or its mean if it changes; unlimited if `None`.
     pub rate_bps: Option<u64>,
-    /// The rate over time, from the start of the run on, if it changes.
+    /// The rate over time since the start of the run, if it changes.
     pub rate_changes: Option<Arc<RateSchedule>>,
-    /// Times at which nothing is sent, from the start of the run on.
+    /// Times at which nothing is sent, since the start of the run.
     pub outages: Option<Arc<Outages>>,
-    /// One-way propagation delay, the least of one that changes.
+    /// One-way propagation delay, or its minimum if it changes.
     pub delay: Duration,
-    /// The delay over time, from the start of the run on, if it changes.
+    /// The delay over time since the start of the run, if it changes.
     pub delay_changes: Option<Arc<DelaySchedule>>,
     /// Each packet's delay varies uniformly by ± this much; order is kept.
     pub jitter: Duration,
@@ -169,24 +169,24 @@ pub struct Direction {
     pub loss: f64,
     /// Probability that a packet is delivered twice, 0…1.
     pub duplicate: f64,
-    /// Packets that are overtaken by later ones.
+    /// Reordering: packets that later ones overtake.
     pub reorder: Option<Reorder>,
     /// The queue before the link; the engine's default if `None`.
     pub queue: Option<Queue>,
-    /// Drops what exceeds, before the queue.
+    /// Policer before the queue.
     pub police: Option<Police>,
-    /// Delays what exceeds, behind the policer.
+    /// Shaper behind the policer.
     pub shape: Option<Shape>,
-    /// Bundles packets, before the queue.
+    /// Multiplexer that bundles packets before the queue.
     pub mux: Option<Mux>,
-    /// Fills stretches of ACKs at the far end.
+    /// Reconstructs ACKs from stretch ACKs at the far end.
     pub reconstruct: Option<Reconstruct>,
-    /// What has the rate and the queue, on real packets.
+    /// What implements the rate and the queue for real packets.
     pub by: By,
 }
 
-/// What makes a direction of a link as slow as it is, where packets are real. The
-/// simulator has one queue for all of them.
+/// What limits the rate of a direction where packets are real. The simulator has one queue for all
+/// of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum By {
     /// The link itself: the engine's emulator, or the kernel.
@@ -203,46 +203,47 @@ impl Direction {
     }
 }
 
-/// Some packets take longer and so arrive after later ones.
+/// Some packets take longer and thus arrive after later ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reorder {
     /// Probability that a packet is delayed additionally, 0…1.
     pub probability: f64,
-    /// By how much.
+    /// The additional delay.
     pub delay: Duration,
 }
 
-/// Data that flows from one host to another.
+/// A flow of data from one host to another.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flow {
     /// Unique name.
     pub name: String,
     /// The node that sends the data.
     pub from: String,
-    /// The node that receives it and acknowledges.
+    /// The node that receives the data and acknowledges.
     pub to: String,
-    /// What the application does.
+    /// The application.
     pub app: App,
-    /// Congestion control of the sender if the flow insists on one; else the
-    /// run's ([`RunSpec::cc`]). See [`Flow::cc`].
+    /// Congestion control of the sender if the flow fixes it; otherwise the run's ([`RunSpec::cc`])
+    /// applies. See [`Flow::cc`].
     pub fixed_cc: Option<String>,
-    /// When it starts, at the earliest.
+    /// Earliest start.
     pub start: Duration,
-    /// It starts up to this much later, drawn evenly from the seed: stream
-    /// 2000 + its place in the file, so that every engine draws the same.
+    /// Maximum random delay of the start, drawn uniformly from the seed: stream 2000 + its place in
+    /// the file, so that every engine draws the same.
     pub start_within: Duration,
-    /// How many TCP connections are open at the same time, each doing the same. A flow with
-    /// none is there in the file alone: [`Scenario::at`] leaves it out.
+    /// Number of TCP connections that are open at the same time, each doing the same. A flow with
+    /// none exists only in the file: [`Scenario::at`] leaves it out.
     pub connections: u32,
-    /// It runs over QUIC, on the simulator; over TCP if `None`.
+    /// QUIC as the transport, on the simulator; TCP if `None`.
     pub quic: Option<Quic>,
-    /// What its sender asks of the receiver's ACKs over TCP, on the simulator.
+    /// The ACK rate that the sender requests from the receiver over TCP, on the simulator.
     pub ack_rate_request: Option<AckRateRequest>,
-    /// Its sender lets lost ACKs make its receiver's ACKs fewer, on the simulator.
+    /// ACK congestion control: lost ACKs make the sender reduce the receiver's ACK rate, on the
+    /// simulator.
     pub ack_congestion_control: Option<AckCongestionControl>,
     /// TCP options of the connection.
     pub socket: SocketOptions,
-    /// How the simulator models its TCP; other engines have the kernel's.
+    /// How the simulator models its TCP; other engines use the kernel's.
     pub model: TcpModel,
 }
 
@@ -253,39 +254,38 @@ impl Flow {
     }
 }
 
-/// What a flow over QUIC asks of its receiver's ACKs (draft-ietf-quic-ack-frequency).
+/// What a QUIC flow requests of its receiver's ACKs (draft-ietf-quic-ack-frequency).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Quic {
-    /// Packets that may arrive without an ACK; without it the sender does not use the extension, and
-    /// every second packet is acknowledged.
+    /// Packets that may arrive without an ACK. If `None`, the sender does not use the extension,
+    /// and every second packet is acknowledged.
     pub ack_eliciting_threshold: Option<u32>,
-    /// How long an ACK may wait at most, if the extension is used.
+    /// Maximum delay of an ACK, if the extension is used.
     pub max_ack_delay: Option<Duration>,
 }
 
 /// ACK congestion control by the sender of a flow (RFC 5690).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AckCongestionControl {
-    /// The most segments that an ACK may cover: J of RFC 5690 §4.5.
+    /// Maximum number of segments that an ACK may cover: J of RFC 5690 §4.5.
     pub most: u8,
 }
 
-/// What the sender of a flow asks of its receiver's ACKs
-/// (draft-ietf-tcpm-ack-rate-request).
+/// What the sender of a flow requests of its receiver's ACKs (draft-ietf-tcpm-ack-rate-request).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AckRateRequest {
-    /// How many segments an ACK shall cover.
+    /// Requested number of segments per ACK.
     pub rate: Option<AckRate>,
-    /// The last segment that may leave for now asks for an ACK at once.
+    /// Whether the last segment that may leave for now requests an immediate ACK.
     pub immediate: bool,
 }
 
-/// How many segments an ACK shall cover, at most 127 and never more than a window.
+/// The number of segments per ACK, at most 127 and never more than a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AckRate {
-    /// This many segments.
+    /// A fixed number of segments.
     Segments(u32),
-    /// The congestion window's, divided by so many ACKs.
+    /// The congestion window divided by this number of ACKs.
     PerWindow(u32),
 }
 
@@ -294,16 +294,16 @@ pub enum AckRate {
 pub enum App {
     /// The built-in sender; the receiver checks every byte.
     Bulk {
-        /// How much each connection sends; until the end of the run if `None`.
+        /// Bytes per connection; until the end of the run if `None`.
         bytes: Option<u64>,
     },
-    /// A transfer by `iperf3`; contents are not checked.
+    /// A transfer by `iperf3`; the content is not checked.
     Iperf3 {
-        /// How much each connection sends; until the end of the run if `None`.
+        /// Bytes per connection; until the end of the run if `None`.
         bytes: Option<u64>,
     },
-    /// One exchange after another over a long-lived connection. The node
-    /// `from` answers (it sends the larger part as a rule), `to` asks.
+    /// One exchange after another over a long-lived connection. The node `to` asks and `from`
+    /// answers; the answer is usually larger.
     RequestResponse {
         /// Bytes of a request, from [`Flow::to`] to [`Flow::from`].
         request: u64,
@@ -312,23 +312,23 @@ pub enum App {
         /// Exchanges over each connection; as many as there is time for if `None`.
         count: Option<u32>,
     },
-    /// A new connection for each transfer; the completion time of each counts,
-    /// from `connect` to the last byte at the receiver.
+    /// A new connection for each transfer. The completion time is measured from `connect` to the
+    /// last byte at the receiver.
     ShortFlows {
-        /// Sizes in bytes; the order in which they come is drawn from the seed.
+        /// Sizes in bytes; their order is drawn from the seed.
         sizes: Vec<u64>,
-        /// Transfers of each size, [`Flow::connections`] of them at a time; as many as there is
-        /// time for if `None`.
+        /// Transfers of each size, [`Flow::connections`] at a time; as many as there is time for if
+        /// `None`.
         count: Option<u32>,
     },
-    /// A chunk at each period over a long-lived connection, as live video is sent. A chunk that
-    /// has not arrived whole when its time is over is late.
+    /// A chunk per period over a long-lived connection, like live video. A chunk that has not
+    /// arrived completely by its deadline is late.
     Chunks {
-        /// Bytes of a chunk.
+        /// Bytes per chunk.
         chunk: u64,
-        /// From one chunk to the next.
+        /// Time between two chunks.
         period: Duration,
-        /// How long a chunk may take, from when it is due at the sender.
+        /// Maximum time from when a chunk is due at the sender to its arrival.
         deadline: Duration,
     },
 }
@@ -345,7 +345,7 @@ impl App {
         }
     }
 
-    /// Whether it sends as much as there is time for, until the end of the run.
+    /// Whether it sends as much as it can until the end of the run.
     pub fn is_endless(&self) -> bool {
         match self {
             App::Bulk { bytes } | App::Iperf3 { bytes } => bytes.is_none(),
@@ -355,9 +355,8 @@ impl App {
     }
 }
 
-/// TCP options of a flow's connections. `None` leaves the kernel's default.
-/// Those that Linux sets per namespace apply to both nodes of the flow; flows
-/// that share a node agree on them.
+/// TCP options of a flow's connections. `None` leaves the kernel's default. Those that Linux sets
+/// per namespace apply to both nodes of the flow; flows that share a node must agree on them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SocketOptions {
     /// Selective acknowledgments (`net.ipv4.tcp_sack`).
@@ -388,16 +387,16 @@ pub enum IpVersion {
     V6,
 }
 
-/// What is varied from run to run.
+/// The values that vary from run to run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sweep {
     /// Congestion controls.
     pub cc: Vec<String>,
     /// Seeds of every random draw.
     pub seeds: Vec<u64>,
-    /// Anything else in the file, combined with everything.
+    /// Other values in the file; all combinations are run.
     pub vary: Vec<Vary>,
-    /// Values that change together: the paths of each have as many values.
+    /// Values that change together: the paths of each have the same number of values.
     pub zips: Vec<Vec<Vary>>,
     /// Points that are drawn at random.
     pub draw: Option<Draw>,
@@ -408,51 +407,51 @@ pub struct Sweep {
 pub struct Draw {
     /// Seed of the draws.
     pub seed: u64,
-    /// The points, by number from 1, and of each its repeats. Never empty.
+    /// The points, by number from 1, each followed by its repeats. Never empty.
     pub points: Vec<DrawnPoint>,
-    /// How many points there are: the repeats of a point count as one.
+    /// Number of points; the repeats of a point count as one.
     pub count: u32,
-    /// How often each point is run, with what is drawn anew for each repeat.
+    /// Number of runs of each point, with redrawn values for each repeat.
     pub repeats: u32,
-    /// Names whose values differ between the repeats of a point, in some population at least; none
-    /// if nothing is drawn anew.
+    /// Names whose values differ between the repeats of a point in at least one population; empty
+    /// if nothing is redrawn.
     pub redrawn: Vec<String>,
     /// Names by whose values a report groups the points.
     pub group: Vec<String>,
-    /// Sets of arms whose best each arm is compared with.
+    /// Sets of arms with whose best member each arm is compared.
     pub against: Vec<Rivals>,
-    /// Where the table stands in the file.
+    /// Place of the table in the file.
     pub span: Span,
 }
 
-/// A point that was drawn.
+/// A drawn point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DrawnPoint {
     /// Its number, from 1.
     pub number: u32,
-    /// Which of its repeats it is, from 1.
+    /// Number of the repeat, from 1.
     pub repeat: u32,
-    /// Its congestion control, if that is drawn.
+    /// Congestion control, if it is drawn.
     pub cc: Option<String>,
-    /// Everything that was drawn or computed, in the order of the names.
+    /// Everything that was drawn or computed, ordered by name.
     pub values: Vec<DrawnValue>,
 }
 
 /// A value at a point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DrawnValue {
-    /// The path of the value that it replaces, or a name that others depend on.
+    /// The path of the value that it replaces, or a name on which others depend.
     pub name: String,
     /// The value.
     pub value: SettingValue,
-    /// Where its definition stands in the file.
+    /// Place of its definition in the file.
     pub span: Span,
 }
 
-/// A set of arms whose best at a point others are compared with.
+/// A set of arms with whose best member, at each point, others are compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rivals {
-    /// What reports call it.
+    /// Its name in reports.
     pub name: String,
     /// Names or patterns of arms.
     pub arms: Vec<String>,
@@ -461,22 +460,22 @@ pub struct Rivals {
 /// A value of the file that is varied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vary {
-    /// Where it stands, e.g. `link.wan.forward.loss`.
+    /// Its path, e.g. `link.wan.forward.loss`.
     pub path: String,
-    /// What it is set to, as written in the file.
+    /// Its values, as written in the file.
     pub values: Vec<String>,
 }
 
-/// One of the things that are compared.
+/// One of the alternatives that are compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Arm {
     /// Unique name; `baseline` is the stock stack.
     pub name: String,
-    /// Which policies work where; empty for the stock stack.
+    /// Policies and where they run; empty for the stock stack.
     pub placements: Vec<Placement>,
-    /// The engines that it is for; all if empty.
+    /// The engines that the arm is limited to; all if empty.
     pub on: Vec<Engine>,
-    /// Where the arm stands in the file.
+    /// Place of the arm in the file.
     pub span: Span,
 }
 
@@ -485,42 +484,42 @@ pub struct Arm {
 pub struct Placement {
     /// Name of the policy; the engine knows which exist.
     pub policy: String,
-    /// Where that name stands in the file.
+    /// Place of that name in the file.
     pub policy_span: Span,
-    /// The node that the policy is at.
+    /// The node that the policy runs on.
     pub node: String,
     /// The link of the node's interface that gets the datapath.
     pub link: String,
-    /// Where that is, seen from the flows.
+    /// Its position, as seen from the flows.
     pub position: Position,
-    /// What it is there.
+    /// What runs the policy there.
     pub environment: Environment,
     /// Parameters of the policy, in file order; the engine checks them.
     pub set: Vec<Setting>,
     /// Longest time an ACK may be withheld; the datapath's default if `None`.
     pub hold: Option<Duration>,
-    /// What may be withheld at all, may be for so long, however short the round trip.
+    /// Minimum of the hold bound: an ACK that may be withheld may wait this long, however short the
+    /// round trip.
     pub hold_min: Option<Duration>,
-    /// Whether data that leave there tell their sender's congestion window in
-    /// their window field.
+    /// Whether data that leave there carry their sender's congestion window in their window field.
     pub cwnd_hint: bool,
     /// Whether the sender's requests for an ACK rate are obeyed there.
     pub obey_ack_rate: bool,
-    /// Names of the flows that it is for; all if empty.
+    /// Names of the flows that it applies to; all if empty.
     pub flows: Vec<String>,
 }
 
-/// What a policy is at its place.
+/// What runs a policy at its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Environment {
-    /// A thinner at the interface: it withholds ACKs that the stack made.
+    /// The datapath at the interface: it withholds ACKs that the stack made.
     #[default]
     Datapath,
-    /// The receiver's own rule of when to acknowledge, inside its TCP.
+    /// The receiver's TCP itself, which decides when to acknowledge.
     Stack,
 }
 
-/// Where a datapath stands, seen from the flows that it thins.
+/// Position of a datapath, as seen from the flows that it thins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Position {
     /// On the host that sends the ACKs.
@@ -547,11 +546,11 @@ impl Position {
 pub struct Setting {
     /// Name.
     pub name: String,
-    /// Where the name stands in the file.
+    /// Place of the name in the file.
     pub name_span: Span,
     /// Value.
     pub value: SettingValue,
-    /// Where the value stands in the file.
+    /// Place of the value in the file.
     pub value_span: Span,
 }
 
@@ -568,7 +567,7 @@ pub enum SettingValue {
     Text(String),
 }
 
-/// As it would be written after `--set name=`.
+/// The value as it would be written after `--set name=`.
 impl std::fmt::Display for SettingValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -585,63 +584,62 @@ impl std::fmt::Display for SettingValue {
 pub struct RecordOptions {
     /// Time between two samples of a series.
     pub interval: Duration,
-    /// Whether series are recorded at all.
+    /// Whether series are recorded.
     pub series: bool,
     /// Whether packets are captured into files.
     pub capture: bool,
 }
 
-/// What a result should be, as a ratio to another arm or in absolute terms.
+/// An expected result, as a ratio to another arm or in absolute terms.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expect {
-    /// Arms it speaks of, a glob.
+    /// Arms to which it applies, a glob.
     pub arm: String,
-    /// Congestion controls it speaks of, globs; all if empty.
+    /// Congestion controls to which it applies, globs; all if empty.
     pub cc: Vec<String>,
-    /// What is looked at.
+    /// The metric.
     pub metric: Metric,
-    /// The arm that ratios are formed with.
+    /// The arm that is the denominator of ratios.
     pub against: String,
-    /// Least ratio to `against`.
+    /// Minimum ratio to `against`.
     pub min_ratio: Option<f64>,
-    /// Greatest ratio to `against`.
+    /// Maximum ratio to `against`.
     pub max_ratio: Option<f64>,
-    /// Least value, in the metric's unit.
+    /// Minimum value, in the metric's unit.
     pub min: Option<f64>,
-    /// Greatest value, in the metric's unit.
+    /// Maximum value, in the metric's unit.
     pub max: Option<f64>,
-    /// Where it comes from.
+    /// The source of the expectation.
     pub why: String,
-    /// Where it stands in the file.
+    /// Its place in the file.
     pub span: Span,
 }
 
-/// How close the results of two engines have to come.
+/// How closely the results of two engines must agree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agree {
-    /// Arms it speaks of, a glob.
+    /// Arms to which it applies, a glob.
     pub arm: String,
-    /// What is compared.
+    /// The metric.
     pub metric: Metric,
-    /// Greatest difference as a share of the mean of the two, e.g. 0.03.
+    /// Maximum difference as a share of the mean of the two, e.g. 0.03.
     pub within: f64,
 }
 
 /// One run: an arm, a congestion control, a seed, and a point of the sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RunSpec {
-    /// Stable and unique within the scenario: `arm/cc/seed`, `/path=value`
-    /// for each further varied value, and `/point=N` if the point is drawn; `/repeat=N` behind
-    /// it if it is run several times.
+    /// Stable and unique within the scenario: `arm/cc/seed`, then `/path=value` for each further
+    /// varied value, `/point=N` if the point is drawn, and `/repeat=N` if it is run several times.
     pub id: String,
     /// Name of the arm.
     pub arm: String,
-    /// Congestion control of flows that do not fix theirs.
+    /// Congestion control of flows that do not fix it.
     pub cc: String,
     /// Seed of every random draw.
     pub seed: u64,
     /// The number of the drawn point, from 1.
     pub draw: Option<u32>,
-    /// Further varied values: path → value as written; and what was drawn: name → value.
+    /// Further varied values (path → value as written), and drawn values (name → value).
     pub point: BTreeMap<String, String>,
 }

@@ -1,11 +1,11 @@
-//! Names of a scenario: that they are unique, and that they refer to something.
+//! Names of a scenario: checks that they are unique and that references resolve.
 
 use crate::model::Node;
 use ackwise_config::diagnostic::suggest;
 use ackwise_config::section::{Section, Word};
 use ackwise_config::tree::{Kind, Value};
 
-/// Notes a name that is taken already.
+/// Reports a name that is already taken.
 pub(crate) fn unique(
     section: &Section<'_>,
     word: &Word,
@@ -20,7 +20,7 @@ pub(crate) fn unique(
     }
 }
 
-/// Notes a reference to a node that does not exist.
+/// Reports a reference to a node that does not exist.
 pub(crate) fn check_node(section: &Section<'_>, word: &Word, nodes: &[Node]) -> bool {
     let known: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
     let found = known.contains(&word.text.as_str());
@@ -37,7 +37,7 @@ pub(crate) fn check_node(section: &Section<'_>, word: &Word, nodes: &[Node]) -> 
     found
 }
 
-/// The names in a list of tables, whatever else is wrong with them.
+/// The names in a list of tables, whether or not the tables have other mistakes.
 pub(crate) fn table_names(top: &Section<'_>, key: &str) -> Vec<String> {
     let Some(Kind::Array(items)) = top.value(key).map(|value| &value.kind) else {
         return Vec::new();
@@ -49,7 +49,7 @@ pub(crate) fn table_names(top: &Section<'_>, key: &str) -> Vec<String> {
     items.iter().filter_map(name).collect()
 }
 
-/// Whether this can be the name of a congestion control of Linux.
+/// Checks that this can be the name of a congestion control of Linux.
 pub(crate) fn check_cc(section: &Section<'_>, word: &Word) -> bool {
     let fine = (1..=15).contains(&word.text.len())
         && word

@@ -1,4 +1,4 @@
-//! Where a scenario file says something, for an engine that cannot do it.
+//! Finds the place of a value in a scenario file, for an engine that does not support it.
 
 use ackwise_config::Span;
 use ackwise_config::tree::{Kind, Table};
@@ -6,9 +6,9 @@ use ackwise_config::tree::{Kind, Table};
 use crate::model::Scenario;
 
 impl Scenario {
-    /// Where the file says what stands at a path like `link.wan.forward.queue.gentle` or
-    /// `node.sender.sysctl.net.ipv4.tcp_sack`. Of what the file does not say there itself, as a
-    /// value of `[sweep]`, it is the innermost table or name around it.
+    /// The place in the file of a path such as `link.wan.forward.queue.gentle` or
+    /// `node.sender.sysctl.net.ipv4.tcp_sack`. If the file has no such key there, for example
+    /// because `[sweep]` sets it, this is the innermost table or name around it.
     #[must_use]
     pub fn place_of(&self, path: &str) -> Span {
         let found = self
@@ -37,7 +37,7 @@ fn place(tree: &Table, path: &[&str]) -> Span {
         if named.plain().as_deref() != Some(*name) {
             continue;
         }
-        // `both` says what neither direction says itself.
+        // `both` applies to keys that neither direction sets itself.
         let own = deepest(table, keys);
         let both = match keys {
             ["forward" | "reverse", rest @ ..] => deepest(table, &[&["both"], rest].concat()),
@@ -51,9 +51,9 @@ fn place(tree: &Table, path: &[&str]) -> Span {
     0..0
 }
 
-/// How many keys of a path there are in a table, and where the last of them stands.
+/// The number of keys of a path that exist in a table, and the place of the last of them.
 fn deepest(table: &Table, keys: &[&str]) -> Option<(usize, Span)> {
-    // A key that is written with its dots, as those of `sysctl` are.
+    // A key that is written with its dots, like those of `sysctl`.
     if let Some(entry) = table.entry(&keys.join(".")) {
         return Some((keys.len(), entry.key_span.clone()));
     }

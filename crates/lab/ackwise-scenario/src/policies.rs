@@ -1,4 +1,4 @@
-//! What is wrong with the policies of a scenario: which there are, and what they take.
+//! Checks the policies of a scenario: that they exist, and that they accept their parameters.
 
 use ackwise_policy::{Config, ConfigError, Policy};
 
@@ -6,9 +6,9 @@ use crate::error::ScenarioError;
 use crate::model::Scenario;
 
 impl Scenario {
-    /// Every policy that there is not, and every parameter that one does not take.
+    /// Reports every policy that does not exist, and every parameter that a policy does not accept.
     ///
-    /// The parser does not look at them: an engine may have policies of its own.
+    /// The parser does not check them, because an engine may have policies of its own.
     #[must_use]
     pub fn policy_mistakes(&self) -> Vec<ScenarioError> {
         let says = |e: &ConfigError| format!("{e}; {}", e.advice());

@@ -1,11 +1,11 @@
-//! What whoever runs a scenario is told meanwhile.
+//! Progress reports while a scenario runs.
 
 use std::time::Duration;
 
 use crate::model::RunSpec;
 use crate::record::{Run, RunContext};
 
-/// What an observer is told; of several runs at a time, in any order.
+/// What an observer is told. Reports of concurrent runs come in any order.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Progress<'a> {
@@ -13,29 +13,29 @@ pub enum Progress<'a> {
     Started {
         /// The run.
         run: &'a RunSpec,
-        /// Its place among all, from 0.
+        /// Its index among all runs, from 0.
         index: usize,
-        /// How many there are.
+        /// Number of runs.
         total: usize,
     },
     /// Time has passed, by the clock of the run's engine.
     Running {
-        /// The run's place among all, from 0.
+        /// The run's index among all runs, from 0.
         index: usize,
-        /// Since traffic began.
+        /// Time since traffic began.
         elapsed: Duration,
         /// The scenario's duration.
         duration: Duration,
     },
     /// A run has ended.
     Finished {
-        /// What it gave.
+        /// Its result.
         run: &'a Run,
         /// How it was made.
         context: &'a RunContext,
-        /// Its place among all, from 0.
+        /// Its index among all runs, from 0.
         index: usize,
-        /// How many there are.
+        /// Number of runs.
         total: usize,
     },
 }

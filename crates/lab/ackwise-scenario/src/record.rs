@@ -1,14 +1,14 @@
-//! The record: what every engine returns, whatever ran the scenario.
+//! The record: the result of a scenario in the same format from every engine.
 //!
-//! Units are part of the names (`goodput_bps`, `hold_us`); a time series is a
-//! pair of arrays. What an engine cannot know is `None` and is left out of the
-//! JSON. [`Report::to_json`] and [`Report::from_json`] are inverse.
+//! Units are part of the names (`goodput_bps`, `hold_us`); a time series is a pair of arrays. A
+//! value that an engine cannot know is `None` and is left out of the JSON. [`Report::to_json`] and
+//! [`Report::from_json`] are inverses.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Version of the JSON; raised when a reader of the old one would be misled.
+/// Version of the JSON; raised when a reader of the old one would misread it.
 pub const SCHEMA: u32 = 1;
 
 /// All runs of a scenario on one engine.
@@ -19,20 +19,20 @@ pub struct Report {
     pub schema: u32,
     /// `live`, `virtual` or `sim`.
     pub engine: String,
-    /// Version of ackwise that made it.
+    /// Version of ackwise that made the report.
     pub version: String,
-    /// What was run.
+    /// The scenario.
     pub scenario: ScenarioInfo,
-    /// Where it was run.
+    /// The machine and kernel.
     pub environment: Testbed,
     /// The runs, in the order of `Scenario::runs`.
     pub runs: Vec<Run>,
-    /// What a reader should know about these numbers, in sentences.
+    /// Sentences that a reader of these numbers should know.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// What was run.
+/// The scenario of a report.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ScenarioInfo {
@@ -51,7 +51,7 @@ pub struct ScenarioInfo {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Testbed {
-    /// When the first run began, RFC 3339; absent where time is virtual.
+    /// Start of the first run, RFC 3339; absent where time is virtual.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<String>,
     /// `uname -sr` of the kernel whose TCP ran.
@@ -63,13 +63,13 @@ pub struct Testbed {
     /// Model of the CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<String>,
-    /// Number of CPUs that the runs could use.
+    /// Number of CPUs available to the runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<u32>,
-    /// What shaped the links, e.g. `netem` or `ackwise-queue on TAP`.
+    /// The link emulator, e.g. `netem` or `ackwise-queue on TAP`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_emulator: Option<String>,
-    /// How late the link emulator delivered, over all runs.
+    /// Lateness of the link emulator's deliveries, over all runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_lateness_us: Option<Quantiles>,
     /// How the datapath was attached, e.g. `tcx` or `clsact`.
@@ -78,7 +78,7 @@ pub struct Testbed {
 }
 
 impl Testbed {
-    /// Takes from another what is not known here.
+    /// Fills in from another testbed the values that are not known here.
     fn complete(&mut self, other: Testbed) {
         let Testbed {
             started,
@@ -101,13 +101,13 @@ impl Testbed {
     }
 }
 
-/// How a run was made, beside its result. What is the same for several runs a report says once.
+/// How a run was made, besides its result. A report states once what is the same for several runs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunContext {
     /// The machine and kernel, as far as the run knows them.
     pub environment: Testbed,
-    /// What a reader should know about its numbers, in sentences.
+    /// Sentences that a reader of its numbers should know.
     pub notes: Vec<String>,
 }
 
@@ -126,16 +126,16 @@ pub struct Run {
     /// The number of the drawn point, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub draw: Option<u32>,
-    /// Further varied values: path → value as written in the scenario; and what was drawn,
-    /// names and paths.
+    /// Further varied values (path → value as written in the scenario), and drawn values (names and
+    /// paths).
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub point: BTreeMap<String, String>,
-    /// The flow that the totals speak of; null if they are of several, which `flows` has.
+    /// The flow that the totals describe; null if they are of several, which are in `flows`.
     pub flow: Option<String>,
     /// Totals over all flows.
     #[serde(flatten)]
     pub totals: Traffic,
-    /// Each flow for itself; empty if there is only one.
+    /// Each flow by itself; empty if there is only one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<FlowRecord>,
     /// Queues of the links.
@@ -144,13 +144,13 @@ pub struct Run {
     /// Nodes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeRecord>,
-    /// How late the link emulator delivered in this run.
+    /// Lateness of the link emulator's deliveries in this run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_lateness_us: Option<Quantiles>,
-    /// Counters of the datapath; the layout is the datapath's.
+    /// Counters of the datapath, in its own layout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datapath: Option<serde_json::Value>,
-    /// What went wrong; the numbers are not to be trusted if there is any.
+    /// Errors of the run. If there are any, the numbers cannot be trusted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<String>,
 }
@@ -164,13 +164,14 @@ pub struct FlowRecord {
     /// Congestion control of its sender.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cc: Option<String>,
-    /// What it sent and what came back.
+    /// What was sent and acknowledged.
     #[serde(flatten)]
     pub traffic: Traffic,
 }
 
 impl FlowRecord {
-    /// (Σx)² / (n·Σx²) of the goodputs (Jain, Chiu and Hawe 1984); `None` if nothing came.
+    /// Jain's fairness index, (Σx)² / (n·Σx²), of the goodputs (Jain, Chiu and Hawe 1984); `None`
+    /// if nothing arrived.
     #[must_use]
     pub fn jain(flows: &[FlowRecord]) -> Option<f64> {
         let rates = flows.iter().map(|flow| flow.traffic.goodput_bps);
@@ -180,43 +181,44 @@ impl FlowRecord {
     }
 }
 
-/// What was sent and acknowledged: by a flow, or by all flows of a run.
+/// What was sent and acknowledged by a flow, or by all flows of a run.
 ///
-/// *Data segments* and *ACKs* are packets counted on the wire (of the link on
-/// which the datapath sits or, without one, on which data reach the receiver),
-/// after the datapath; never counters that a stack keeps of itself.
+/// *Data segments* and *ACKs* are packets counted on the wire after the datapath, never a stack's
+/// own counters. The wire is the link that the datapath is on or, without one, the link on which
+/// data reach the receiver.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Traffic {
-    /// From the first data sent to the last received, seconds; to the end of the run if a flow that goes
-    /// on until then has stalled or was not finished, and for chunks.
+    /// Seconds from the first data sent to the last received. For chunks, and for a flow that
+    /// should last until the end of the run but has stalled or was not finished, it extends to the
+    /// end of the run.
     pub duration_s: f64,
     /// Bytes that the receiving application read.
     pub bytes: u64,
     /// `bytes` · 8 / `duration_s`.
     pub goodput_bps: f64,
-    /// Segments with payload that arrived, retransmitted ones too.
+    /// Segments with payload that arrived, including retransmissions.
     pub data_segments: u64,
     /// Segments without payload, SYN, FIN or RST, from receiver to sender.
     pub acks_on_wire: u64,
-    /// Segments that the sender sent again.
+    /// Segments that the sender retransmitted.
     pub retransmits: u64,
-    /// Round-trip times that the sender measured.
+    /// Round-trip times measured by the sender.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt_us: Option<Quantiles>,
     /// `acks_on_wire` by kind; the kinds add up to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acks: Option<AckKinds>,
-    /// Bytes of the ACKs on the wire: IP packet, without the link's header.
+    /// Bytes of the ACKs on the wire: IP packets without the link's header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ack_bytes_on_wire: Option<u64>,
-    /// Share of the rate of the ACKs' narrowest link that ACKs used, 0…1.
+    /// Share of the rate of the ACKs' narrowest link that the ACKs used, 0…1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uplink_share: Option<f64>,
     /// `data_segments` / `acks_on_wire`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub segments_per_ack: Option<f64>,
-    /// How many ACKs newly acknowledged how many segments.
+    /// Number of ACKs by the number of segments that they newly acknowledged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stretch: Option<Vec<StretchBin>>,
     /// Jain's index of the flows' goodputs, (Σx)² / (n·Σx²): 1 if all get the same
@@ -226,10 +228,10 @@ pub struct Traffic {
     /// Retransmission timeouts at the sender.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<u64>,
-    /// How long transfers or exchanges took.
+    /// Completion times of transfers or exchanges.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion: Option<Completion>,
-    /// Whether the receiver got what the sender sent.
+    /// Whether the receiver got exactly what the sender sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<Content>,
     /// Development over time.
@@ -238,7 +240,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Data segments for each ACK, if there were ACKs.
+    /// Data segments per ACK, if there were ACKs.
     pub fn segments_per_ack(&self) -> Option<f64> {
         self.segments_per_ack.or_else(|| {
             (self.acks_on_wire > 0).then(|| self.data_segments as f64 / self.acks_on_wire as f64)
@@ -246,7 +248,7 @@ impl Traffic {
     }
 }
 
-/// A distribution in a few numbers; the unit is in the name of the field.
+/// Summary of a distribution; the unit is in the name of the field.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Quantiles {
@@ -254,13 +256,13 @@ pub struct Quantiles {
     pub p50: f64,
     /// 99th percentile.
     pub p99: f64,
-    /// Least.
+    /// Minimum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min: Option<f64>,
     /// Mean.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean: Option<f64>,
-    /// Greatest.
+    /// Maximum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<f64>,
     /// Number of samples.
@@ -269,9 +271,8 @@ pub struct Quantiles {
 }
 
 impl Quantiles {
-    /// From samples in any order; `None` if there are none. Percentiles are
-    /// the nearest rank, so each is a value that occurred. Samples that are
-    /// not finite are left out.
+    /// Summarizes samples in any order; `None` if there are none. Percentiles use the nearest rank,
+    /// so each is an actual sample. Samples that are not finite are left out.
     pub fn of(samples: &[f64]) -> Option<Quantiles> {
         let mut sorted: Vec<f64> = samples.iter().copied().filter(|v| v.is_finite()).collect();
         if sorted.is_empty() {
@@ -305,9 +306,9 @@ pub fn nearest_rank(sorted: &[f64], q: f64) -> f64 {
 pub struct AckKinds {
     /// Carries SACK blocks.
     pub sack: u64,
-    /// Acknowledges more than any before.
+    /// Acknowledges more than any ACK before it.
     pub pure: u64,
-    /// Same acknowledgment number, other window.
+    /// Same acknowledgment number, different window.
     pub window_update: u64,
     /// Same acknowledgment number, same window.
     pub dup: u64,
@@ -318,7 +319,7 @@ pub struct AckKinds {
 }
 
 impl AckKinds {
-    /// All of them.
+    /// Total number.
     pub fn total(&self) -> u64 {
         self.sack + self.pure + self.window_update + self.dup + self.old + self.other
     }
@@ -329,36 +330,36 @@ impl AckKinds {
 pub struct StretchBin {
     /// Segments that the ACK newly acknowledged (rounded up to whole segments).
     pub segments: u32,
-    /// ACKs that did.
+    /// Number of such ACKs.
     pub acks: u64,
 }
 
-/// How long transfers or exchanges took.
+/// Completion times of transfers or exchanges.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Completion {
-    /// All of them.
+    /// Times of all of them.
     pub time_us: Quantiles,
-    /// How many were completed.
+    /// Number completed.
     pub count: u64,
-    /// How many were begun and not completed.
+    /// Number begun but not completed.
     #[serde(skip_serializing_if = "is_zero")]
     pub unfinished: u64,
-    /// Chunks that are due at a time and arrived later or, by the end, not at all.
+    /// Chunks that arrived after their deadline or, by the end, not at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late: Option<u64>,
-    /// For each size of transfer.
+    /// Times for each size of transfer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub by_size: Vec<CompletionOfSize>,
 }
 
 impl Completion {
-    /// How many were begun and had their time.
+    /// Number that were begun and whose time has passed.
     pub fn due(&self) -> u64 {
         self.count + self.unfinished
     }
 
-    /// Their times; `None` if none was completed, which is no time of 0.
+    /// Completion times; `None` if none was completed, which is not a time of 0.
     pub fn times_us(&self) -> Option<Quantiles> {
         (self.count > 0).then_some(self.time_us)
     }
@@ -368,21 +369,21 @@ impl Completion {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CompletionOfSize {
-    /// Size of the transfer, bytes; of an exchange that of the answer.
+    /// Size of the transfer, bytes; for an exchange, the size of the answer.
     pub bytes: u64,
-    /// How many were completed.
+    /// Number completed.
     pub count: u64,
-    /// How long they took.
+    /// Their completion times.
     pub time_us: Quantiles,
-    /// The distribution: times at evenly spaced ranks from the least to the
-    /// greatest, ascending, at most a few hundred.
+    /// The distribution: times at evenly spaced ranks from the minimum to the maximum, ascending,
+    /// at most a few hundred.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cdf_us: Vec<f64>,
 }
 
 impl CompletionOfSize {
-    /// From all times in any order, µs; keeps at most `points` of the
-    /// distribution. `None` if there are no times.
+    /// Summarizes all times in any order, µs; keeps at most `points` of the distribution. `None` if
+    /// there are no times.
     pub fn of(bytes: u64, times_us: &[f64], points: usize) -> Option<CompletionOfSize> {
         let time_us = Quantiles::of(times_us)?;
         let mut sorted: Vec<f64> = times_us.iter().copied().filter(|t| t.is_finite()).collect();
@@ -403,39 +404,38 @@ impl CompletionOfSize {
     }
 }
 
-/// The check of every byte.
+/// The result of checking every byte.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Content {
-    /// Whether the receiver's hash is the sender's.
+    /// Whether the receiver's hash equals the sender's.
     pub ok: bool,
-    /// SHA-256 of what was received, hexadecimal.
+    /// SHA-256 of the received bytes, hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// Bytes that were compared.
+    /// Number of bytes compared.
     pub bytes: u64,
 }
 
-/// Values over time. All arrays that are not empty are as long as `t_s`; a
-/// value that is not known at that time is `null`.
+/// Values over time. Every array that is not empty is as long as `t_s`; an unknown value is `null`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Series {
-    /// Since the start of the run, seconds, ascending.
+    /// Time since the start of the run, seconds, ascending.
     pub t_s: Vec<f64>,
-    /// Goodput during the interval that ends then, bit/s.
+    /// Goodput in the interval that ends at that time, bit/s.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub goodput_bps: Vec<Option<f64>>,
-    /// ACKs on the wire during that interval, 1/s.
+    /// ACKs on the wire in that interval, 1/s.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ack_rate_hz: Vec<Option<f64>>,
-    /// Data segments on the wire during that interval, 1/s.
+    /// Data segments on the wire in that interval, 1/s.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub data_rate_hz: Vec<Option<f64>>,
     /// Smoothed round-trip time at the sender, µs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rtt_us: Vec<Option<f64>>,
-    /// Congestion window, segments (their sum over the flows in totals).
+    /// Congestion window, segments (in totals, the sum over the flows).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cwnd_segments: Vec<Option<f64>>,
     /// Slow-start threshold, segments; `null` while it is infinite.
@@ -450,7 +450,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// The arrays with their names, in a fixed order, empty ones too.
+    /// The arrays with their names in a fixed order, including empty ones.
     pub fn columns(&self) -> [(&'static str, &[Option<f64>]); 8] {
         [
             ("goodput_bps", &self.goodput_bps),
@@ -471,58 +471,58 @@ impl Series {
 pub struct QueueRecord {
     /// `link.forward` or `link.reverse`.
     pub name: String,
-    /// Packets that came.
+    /// Packets that arrived.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<u64>,
-    /// Longest, packets.
+    /// Maximum length, packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_packets: Option<u64>,
-    /// Mean over time, packets.
+    /// Mean length over time, packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_packets: Option<f64>,
-    /// Packets dropped because it was full.
+    /// Packets dropped because the queue was full.
     pub drops: u64,
-    /// Packets marked CE instead.
+    /// Packets marked CE instead of dropped.
     pub marks: u64,
-    /// Packets that RED chose to drop before the queue was full; among `drops`.
+    /// Packets that RED dropped before the queue was full; included in `drops`.
     #[serde(skip_serializing_if = "is_zero")]
     pub early_drops: u64,
-    /// ACKs that a filter removed for newer ones; not among `drops`.
+    /// ACKs that a filter removed in favour of newer ones; not included in `drops`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filtered: Option<u64>,
-    /// Packets that a policer or shaper dropped before the queue; not among `drops`.
+    /// Packets that a policer or shaper dropped before the queue; not included in `drops`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policed: Option<u64>,
-    /// ACKs that were made at the far end.
+    /// ACKs reconstructed at the far end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reconstructed: Option<u64>,
-    /// The multiplexer before it.
+    /// The multiplexer before the queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mux: Option<MuxRecord>,
-    /// Packets lost, as the scenario asked, not for want of room.
+    /// Packets lost on the link as the scenario asked, not for lack of room.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub losses: Option<u64>,
-    /// Since the start, seconds.
+    /// Time since the start, seconds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub t_s: Vec<f64>,
     /// Length at that time, packets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub length_packets: Vec<f64>,
-    /// Packets that had come by that time.
+    /// Packets that had arrived by that time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub arrivals_so_far: Vec<u64>,
-    /// Packets counted in `drops` by that time; empty if there were none.
+    /// Value of `drops` at that time; empty if there were none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub drops_so_far: Vec<u64>,
-    /// Packets counted in `marks` by that time; empty if there were none.
+    /// Value of `marks` at that time; empty if there were none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub marks_so_far: Vec<u64>,
-    /// ACKs counted in `filtered` by that time; empty if there were none.
+    /// Value of `filtered` at that time; empty if there were none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub filtered_so_far: Vec<u64>,
 }
 
-/// A multiplexer.
+/// The statistics of a multiplexer.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MuxRecord {
@@ -530,22 +530,22 @@ pub struct MuxRecord {
     pub bundles: u64,
     /// Packets in them.
     pub packets: u64,
-    /// Bytes of the packets by themselves.
+    /// Bytes of the packets without bundling.
     pub native_bytes: u64,
     /// Bytes of the bundles.
     pub bundle_bytes: u64,
-    /// Packets that the kernel took many at a time where they came out, of a tunnel.
+    /// Packets that the kernel accepted in batches at the far end of a tunnel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub together: Option<u64>,
-    /// Mean time that a packet waited, µs; of a tunnel it is not known.
+    /// Mean waiting time of a packet, µs; unknown for a tunnel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_mean_us: Option<f64>,
-    /// The longest, µs.
+    /// Maximum waiting time, µs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_max_us: Option<f64>,
 }
 
-/// A node and what it cost.
+/// A node and its costs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeRecord {
@@ -589,7 +589,7 @@ pub enum RecordError {
     /// The text is not a report.
     #[error("this is not a report of ackwise: {0}")]
     Json(#[from] serde_json::Error),
-    /// The report is of a version that this program does not know.
+    /// The report has a version that this program does not know.
     #[error("the report has schema {found}; this program reads {SCHEMA}")]
     Schema {
         /// Its version.
@@ -601,8 +601,8 @@ pub enum RecordError {
 }
 
 impl Report {
-    /// Adds a run, and of what it says of itself that which no earlier run has said. A report is
-    /// the same whether its runs are added where they were made or are collected from elsewhere.
+    /// Adds a run, and the parts of its context that no earlier run has stated. A report is the
+    /// same whether its runs are added where they were made or are collected from elsewhere.
     pub fn add(&mut self, run: Run, context: RunContext) {
         self.environment.complete(context.environment);
         for note in context.notes {
@@ -613,22 +613,22 @@ impl Report {
         self.runs.push(run);
     }
 
-    /// As JSON, indented.
+    /// The report as indented JSON.
     ///
     /// # Errors
     ///
-    /// A number has no form in JSON, which no run makes.
+    /// A number cannot be represented in JSON; no run produces one.
     pub fn to_json(&self) -> Result<String, RecordError> {
         let mut text = serde_json::to_string_pretty(self)?;
         text.push('\n');
         Ok(text)
     }
 
-    /// From JSON.
+    /// Reads a report from JSON.
     ///
     /// # Errors
     ///
-    /// It is no JSON, or no record of this version.
+    /// The text is not JSON, or not a record of this version.
     pub fn from_json(text: &str) -> Result<Report, RecordError> {
         let report: Report = serde_json::from_str(text)?;
         if report.schema != SCHEMA {

@@ -6,9 +6,9 @@ use ackwise_config::tree::{Kind, Table, Value};
 
 use crate::glob;
 
-/// Replaces the value at `path` (`link.wan.forward.loss`), making tables
-/// as needed. The second component names an entry of the list that the
-/// first one names, or several by a pattern with `*` and `?`.
+/// Replaces the value at `path` (`link.wan.forward.loss`), creating tables as needed. The second
+/// component names an entry of the list that the first one names, or several by a pattern with `*`
+/// and `?`.
 pub(crate) fn replace(
     tree: &mut Table,
     path: &str,
@@ -73,7 +73,7 @@ pub(crate) fn replace(
 }
 
 /// Whether two paths set the same value: `link.*.forward.rate` sets that of `link.wan.both.rate`,
-/// too. A path within another one sets a part of it.
+/// too. A path below another one sets a part of it.
 pub(crate) fn overlap(tree: &Table, one: &str, other: &str) -> bool {
     let others = places(tree, other);
     let within = |a: &[String], b: &[String]| a.iter().zip(b).all(|(a, b)| a == b);
@@ -83,7 +83,7 @@ pub(crate) fn overlap(tree: &Table, one: &str, other: &str) -> bool {
 }
 
 /// The places that a path stands for: one for each name that its pattern matches, and for each
-/// direction of a link where it names both.
+/// direction of a link where it says `both`.
 fn places(tree: &Table, path: &str) -> Vec<Vec<String>> {
     let parts: Vec<&str> = path.split('.').collect();
     let [list @ ("node" | "link" | "flow"), pattern, rest @ ..] = parts.as_slice() else {
@@ -114,7 +114,8 @@ fn places(tree: &Table, path: &str) -> Vec<Vec<String>> {
     places
 }
 
-/// What a link says of one direction goes before what it says of both.
+/// What a link sets for one direction takes precedence over what it sets for both. This returns an
+/// error message if `both` would have no effect.
 fn overridden(list: &str, table: &Table, name: &str, rest: &[&str]) -> Option<String> {
     let ("link", ["both", key, ..]) = (list, rest) else {
         return None;

@@ -1,11 +1,11 @@
-//! The way of a flow through the links of a scenario.
+//! The path of a flow through the links of a scenario.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::model::{Flow, Link, Node, NodeKind, Scenario};
 
 impl Scenario {
-    /// The least rate on the way of a flow's data, bits per second; `None` if no link has one.
+    /// The lowest rate on the path of a flow's data, bits per second; `None` if no link has one.
     pub fn bottleneck_bps(&self, flow: &Flow) -> Option<u64> {
         let mut at = flow.from.as_str();
         let mut least: Option<u64> = None;
@@ -23,8 +23,8 @@ impl Scenario {
     }
 }
 
-/// The links of a shortest path between two nodes; only routers and bridges
-/// are passed through. `None` if there is none.
+/// The links of a shortest path between two nodes that passes only through routers and bridges.
+/// `None` if there is none.
 pub(crate) fn path<'a>(
     from: &str,
     to: &str,

@@ -1,5 +1,5 @@
-//! What has to be run: arms × congestion controls × seeds × varied values; and the empty
-//! report that takes the results.
+//! The runs of a scenario (arms × congestion controls × seeds × varied values), and the empty
+//! report for their results.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::glob;
 use crate::model::{DrawnPoint, RunSpec, Scenario, Sweep};
 use crate::record::{Report, Run, SCHEMA, ScenarioInfo};
 
-/// Which runs are wanted. An empty list wants all; patterns know `*` and `?`.
+/// Selects runs. An empty list selects all; patterns may have `*` and `?`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Filter {
     /// Names of arms.
@@ -21,17 +21,16 @@ pub struct Filter {
     pub seeds: Vec<String>,
     /// Numbers of drawn points.
     pub points: Vec<u32>,
-    /// What shall run them: arms that are not for this engine are left out.
+    /// The engine: arms that are not for it are left out.
     pub engine: Option<Engine>,
 }
 
 impl Filter {
-    /// Whether every pattern matches something of what there is: one that does not is a
-    /// slip of the hand.
+    /// Checks that every pattern matches something: one that does not is taken for a typing error.
     ///
     /// # Errors
     ///
-    /// The pattern that matches nothing, and what there is.
+    /// A pattern matches nothing; the error has the pattern and the existing values.
     pub fn check(
         &self,
         arms: &[String],
@@ -56,7 +55,7 @@ impl Filter {
         Ok(())
     }
 
-    /// Whether a run with this arm, congestion control and seed is among those asked for.
+    /// Whether a run with this arm, congestion control and seed is selected.
     pub fn wants(&self, arm: &str, cc: &str, seed: u64) -> bool {
         let wanted = |patterns: &[String], name: &str| {
             patterns.is_empty() || patterns.iter().any(|p| glob::matches(p, name))
@@ -66,9 +65,8 @@ impl Filter {
 }
 
 impl Sweep {
-    /// Every combination of the values in [`Sweep::vary`], the last path
-    /// varying fastest, with each place of each of [`Sweep::zips`]; one empty combination
-    /// if nothing is varied.
+    /// Every combination of the values in [`Sweep::vary`], the last path varying fastest, with each
+    /// place of each of [`Sweep::zips`]; one empty combination if nothing is varied.
     pub fn points(&self) -> Vec<BTreeMap<String, String>> {
         let mut points = vec![BTreeMap::new()];
         let alone = self.vary.iter().map(std::slice::from_ref);
@@ -91,7 +89,7 @@ impl Sweep {
         points
     }
 
-    /// The drawn point of a run, in the repeat that the run is of.
+    /// The drawn point of a run, in the run's repeat.
     pub fn drawn(&self, run: &RunSpec) -> Option<&DrawnPoint> {
         let (draw, number) = (self.draw.as_ref()?, run.draw?);
         let repeat = match run.point.get(REPEAT) {
@@ -110,9 +108,9 @@ impl Sweep {
 }
 
 impl Scenario {
-    /// All runs. Those that are compared stand next to each other: for each
-    /// varied value, drawn point, congestion control and seed all arms, so that a slow
-    /// drift of the machine hits them alike.
+    /// All runs. Those that are compared are adjacent: for each varied value, drawn point,
+    /// congestion control and seed all arms follow, so that a slow drift of the machine affects
+    /// them equally.
     pub fn runs(&self) -> Vec<RunSpec> {
         let drawn: Vec<Option<&DrawnPoint>> = match &self.sweep.draw {
             Some(draw) => draw.points.iter().map(Some).collect(),
@@ -165,12 +163,12 @@ impl Scenario {
         }
     }
 
-    /// The runs that a filter wants, in the same order. A pattern that matches
-    /// nothing is an error, since it is a slip of the hand.
+    /// The runs that a filter selects, in the same order. A pattern that matches nothing is an
+    /// error, because it is taken for a typing error.
     ///
     /// # Errors
     ///
-    /// The pattern that matches nothing, and what there is.
+    /// A pattern matches nothing; the error has the pattern and the existing values.
     pub fn select(&self, filter: &Filter) -> Result<Vec<RunSpec>, ScenarioError> {
         let seeds: Vec<String> = self.sweep.seeds.iter().map(u64::to_string).collect();
         let arms: Vec<String> = self.arms.iter().map(|arm| arm.name.clone()).collect();
@@ -205,10 +203,11 @@ impl Scenario {
         Ok(runs)
     }
 
-    /// The ids of the runs that a filter wants on an engine; that there is none is an error, too.
+    /// The ids of the runs that a filter selects on an engine. It is an error, too, if there are
+    /// none.
     ///
     /// # Errors
-    /// A pattern matches nothing, or all that it matches is for other engines.
+    /// A pattern matches nothing, or everything that it matches is for other engines.
     pub fn select_on(&self, engine: Engine, filter: Filter) -> Result<Vec<String>, ScenarioError> {
         let runs = self.select(&Filter {
             engine: Some(engine),
@@ -225,8 +224,8 @@ impl Scenario {
 }
 
 impl Run {
-    /// What all arms of a line have in common, and the repeats of a drawn point: the id without the
-    /// arm and the repeat.
+    /// The part of the id that all arms of a line and all repeats of a drawn point share: the id
+    /// without the arm and the repeat.
     pub fn line(&self) -> &str {
         let id = self.id.strip_prefix(&self.arm);
         let id = id.and_then(|id| id.strip_prefix('/')).unwrap_or(&self.id);

@@ -1,4 +1,4 @@
-//! `[sweep]`: what is varied, and the values that replace others.
+//! `[sweep]`: the varied values, which replace others.
 
 use crate::draw;
 use crate::model::{Sweep, Vary};
@@ -80,7 +80,7 @@ fn seeds(section: &Section<'_>, sweep: &mut Sweep) {
     }
 }
 
-/// What is wrong where a path is set to a table, a list or a date.
+/// The error message for a path that is set to a table, a list or a date.
 pub(crate) fn not_plain(path: &str, value: &Value) -> String {
     let mend = match &value.kind {
         Kind::Table(_) => format!("; set its keys, e.g. {path}.KEY"),
@@ -89,7 +89,7 @@ pub(crate) fn not_plain(path: &str, value: &Value) -> String {
     format!("'{path}' cannot be set to {}{mend}", value.what())
 }
 
-/// The values that a path is set to, as text.
+/// The values of a path, as text.
 fn texts(section: &Section<'_>, replacement: &Replacement<'_>, differ: bool) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     for value in values(&replacement.entry.value) {
@@ -110,7 +110,7 @@ fn texts(section: &Section<'_>, replacement: &Replacement<'_>, differ: bool) -> 
     texts
 }
 
-/// One `zip`: each path has as many values as the others.
+/// Reads one `zip`: every path must have the same number of values.
 fn zip(section: &Section<'_>, replaced: &[Replacement<'_>], span: &Span) -> Vec<Vary> {
     let mut together: Vec<Vary> = Vec::new();
     for replacement in replaced {
@@ -140,7 +140,7 @@ fn zip(section: &Section<'_>, replaced: &[Replacement<'_>], span: &Span) -> Vec<
     together
 }
 
-/// No two places of a `zip` are equal: they would be the same runs twice.
+/// Checks that no two places of a `zip` are equal, which would be the same runs twice.
 fn places_differ(section: &Section<'_>, replaced: &[Replacement<'_>], together: &[Vary]) {
     let Some(first) = replaced.first() else {
         return;
@@ -161,8 +161,8 @@ fn places_differ(section: &Section<'_>, replaced: &[Replacement<'_>], together: 
     }
 }
 
-/// A value stands in one place of the sweep: else runs are labelled with one that they do not
-/// have.
+/// Checks that no value is varied in two places of the sweep: runs would be labelled with values
+/// that they do not have.
 fn paths_differ(top: &Section<'_>, replaced: &[Replacement<'_>]) {
     for (index, later) in replaced.iter().enumerate() {
         let path = &later.path;
@@ -242,7 +242,7 @@ fn leaves<'a>(path: String, entry: &'a Entry, found: &mut Vec<Replacement<'a>>) 
     }
 }
 
-/// The value among a list or a single one that is written `text`.
+/// The value that is written as `text`, from a list or a single value.
 pub(crate) fn written<'a>(list: &'a Value, text: &str) -> Option<&'a Value> {
     let written = |value: &&Value| value.plain().as_deref() == Some(text);
     values(list).into_iter().find(written)

@@ -1,5 +1,6 @@
-//! The record as tables. [`TABLES`] are for programs: a fact is in one of them, and `id` joins them.
-//! The table of runs and flows together, and series in long form, are for people: as CSV files.
+//! The record as tables. [`TABLES`] are for programs: each fact is in one of them, and `id` joins
+//! them. For people there are two CSV files: the table of runs and flows together, and the series
+//! in long form.
 
 mod columns;
 mod define;
@@ -19,7 +20,7 @@ pub const TABLES: [&str; 7] = [
     "nodes",
 ];
 
-/// What `runs.csv` has of each run and flow: its name there, and the name of the column.
+/// The columns of `runs.csv` for each run and flow: the name there, and the name in the table.
 const RUNS_CSV: [(&str, &str); 35] = [
     ("engine", "engine"),
     ("scenario", "scenario"),
@@ -90,7 +91,7 @@ impl Report {
         chosen.collect()
     }
 
-    /// [`Report::runs_and_flows`] as CSV with a header. What is not known is empty.
+    /// [`Report::runs_and_flows`] as CSV with a header. Unknown values are empty.
     ///
     /// # Errors
     ///
@@ -106,7 +107,7 @@ impl Report {
         text(writer)
     }
 
-    /// All series as CSV in long form: a row for each value that is known.
+    /// All series as CSV in long form: a row for each known value.
     ///
     /// # Errors
     ///

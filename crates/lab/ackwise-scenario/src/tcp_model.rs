@@ -1,29 +1,29 @@
 //! How the simulator models the TCP of a flow: the table `[flow.model]`.
 //!
-//! Every key is optional. What is left out follows from the stack that is
-//! modelled and from the congestion control; `docs/scenarios.md` has the table.
+//! Every key is optional. The default of a missing key depends on the modelled stack and on the
+//! congestion control; `docs/scenarios.md` has the table.
 
 use std::time::Duration;
 
 use ackwise_config::queues::QueueLimit;
 use ackwise_config::section::Section;
 
-/// What the receive buffer of a flow grows to, in bytes, where nothing sets it: the
-/// largest of `net.ipv4.tcp_rmem` as Linux comes with it since 6.16. All engines take it.
+/// The size in bytes to which the receive buffer of a flow grows if nothing sets it: the maximum of
+/// `net.ipv4.tcp_rmem` by default since Linux 6.16. All engines use it.
 pub const RECEIVE_BUFFER: u64 = 32 << 20;
 
 /// A bundle of defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stack {
-    /// Linux 6.x as it comes.
+    /// Linux 6.x with its defaults.
     Linux,
-    /// The RFCs, each at its recommendation.
+    /// The RFCs with their recommended values.
     Rfc,
     /// The one-way agents of ns-2.35.
     Ns2,
 }
 
-/// How losses are found and repaired.
+/// How losses are detected and repaired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Recovery {
     /// Slow start after the third duplicate ACK.
@@ -34,49 +34,49 @@ pub enum Recovery {
     NewReno,
     /// Selective acknowledgments (RFC 6675).
     Sack,
-    /// Selective acknowledgments in time (RFC 8985).
+    /// Time-based loss detection with selective acknowledgments (RACK, RFC 8985).
     Rack,
 }
 
 /// When a partial ACK restarts the retransmission timer (RFC 6582 §4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PartialAck {
-    /// The first one only.
+    /// Only the first one.
     Impatient,
-    /// Each one.
+    /// Every one.
     SlowButSteady,
 }
 
-/// What fast recovery leaves behind as window when it ends.
+/// The congestion window when fast recovery ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Exit {
     /// The slow-start threshold.
     Ssthresh,
-    /// Not more than is in flight and a segment (RFC 6582 §3.2 step 3).
+    /// At most the data in flight plus one segment (RFC 6582 §3.2 step 3).
     Flight,
-    /// Its own, grown by the very ACK that ends it (ns-2).
+    /// The window of the recovery, grown by the ACK that ends it (ns-2).
     Grow,
 }
 
-/// What is halved on a loss.
+/// What a loss halves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Halve {
-    /// What is in flight (RFC 5681 equation 4).
+    /// The data in flight (RFC 5681 equation 4).
     Flight,
     /// The window, in whole segments (Linux, ns-2).
     Window,
 }
 
-/// What opens the window.
+/// What opens the congestion window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Growth {
-    /// Each ACK as if it covered one segment.
+    /// Each ACK, as if it covered one segment.
     PerAck,
     /// Each acknowledged segment.
     PerSegment,
-    /// Acknowledged bytes, a limited number of segments an ACK in slow start (RFC 3465).
+    /// Acknowledged bytes, in slow start up to a number of segments per ACK (RFC 3465).
     Abc,
-    /// Each acknowledged segment as if it had an ACK of its own (ns-2's Asym).
+    /// Each acknowledged segment, as if it had its own ACK (ns-2's Asym).
     Singly,
 }
 
@@ -85,7 +85,7 @@ pub enum Growth {
 pub enum HyStart {
     /// Only a loss ends it.
     Off,
-    /// By the length of ACK trains and by delay, as Linux has it.
+    /// The length of ACK trains and the delay, as in Linux.
     Linux,
     /// HyStart++ (RFC 9406).
     PlusPlus,
@@ -96,56 +96,55 @@ pub enum HyStart {
 pub enum Pacing {
     /// At once.
     Off,
-    /// At 2 windows a round trip in slow start and 1.2 after, as Linux under `fq`.
+    /// At 2 windows per round trip in slow start and 1.2 after, as Linux does under `fq`.
     Linux,
-    /// `max_burst` at once, the next after their share of the round trip.
+    /// `max_burst` segments at once, the next after their share of the round trip.
     Burst,
-    /// `max_burst` at once, the next with the first ACK after their share (ns-2's Asym).
+    /// `max_burst` segments at once, the next with the first ACK after their share (ns-2's Asym).
     BurstByAcks,
 }
 
 /// When a withheld ACK leaves at the latest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AckTimer {
-    /// A set time after the first segment that it covers.
+    /// A fixed time after the first segment that it covers.
     FirstSegment,
-    /// As Linux guesses from the gaps between segments.
+    /// As Linux estimates from the gaps between segments.
     Adaptive,
-    /// At the next beat of a free-running clock.
+    /// At the next tick of a free-running clock.
     Heartbeat,
 }
 
-/// How the retransmission timer follows from RTT samples.
+/// How the retransmission timeout follows from RTT samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Estimator {
-    /// RFC 6298, in the integers of the BSD code, on a clock that ticks.
+    /// RFC 6298, in the integer arithmetic of the BSD code, with a clock that ticks.
     Rfc,
-    /// Linux: the variance is the largest of a round trip, and its term of the
-    /// sum is what the minimum applies to.
+    /// Linux: the variance is the maximum over a round trip, and the minimum applies to the
+    /// variance's term.
     Linux,
 }
 
-/// What becomes of the window when the sender was idle for a timeout or longer.
+/// What happens to the window after the sender was idle for a timeout or longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IdleRestart {
     /// It stays.
     Off,
-    /// The initial window at most (RFC 5681 §4.1).
+    /// It shrinks to the initial window (RFC 5681 §4.1).
     Initial,
-    /// Half for each timeout, not below the initial window (Linux).
+    /// It halves for each timeout, but not below the initial window (Linux).
     Decay,
 }
 
-/// The keys of `[flow.model]` that were given; `docs/scenarios.md` has the defaults of the
-/// others.
+/// The keys of `[flow.model]` that were given; `docs/scenarios.md` has the defaults of the others.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TcpModel {
     /// The bundle that gives the defaults of the other keys.
     pub stack: Option<Stack>,
     // Segments.
-    /// Payload of a full segment, bytes; what fits into the path's MTU if absent.
+    /// Payload of a full segment, bytes; what fits into the path's MTU if `None`.
     pub segment: Option<u32>,
-    /// Bytes of IP and TCP header of each packet, without options.
+    /// Bytes of the IP and TCP headers of each packet, without options.
     pub header: Option<u32>,
     /// Bytes of an ACK on the wire, SACK blocks included.
     pub ack_size: Option<u32>,
@@ -166,9 +165,9 @@ pub struct TcpModel {
     pub lost_syn_halves: Option<bool>,
     /// The sender's own limit of its window (`window_` of ns-2).
     pub window_limit: Option<QueueLimit>,
-    /// Whether a window that is not used does not grow (RFC 7661).
+    /// Whether an unused window does not grow (RFC 7661).
     pub validate_window: Option<bool>,
-    /// What becomes of the window after a pause of a timeout.
+    /// What happens to the window after it was idle for a timeout.
     pub idle_restart: Option<IdleRestart>,
     /// What a loss halves.
     pub halve: Option<Halve>,
@@ -177,70 +176,72 @@ pub struct TcpModel {
     /// Whether CUBIC leaves bandwidth to new flows after a loss (RFC 9438 §4.7).
     pub fast_convergence: Option<bool>,
     // Loss.
-    /// How losses are found and repaired.
+    /// How losses are detected and repaired.
     pub recovery: Option<Recovery>,
     /// Duplicate ACKs that count as a loss.
     pub dupthresh: Option<u32>,
     /// Whether a duplicate ACK counts when nothing is in flight.
     pub idle_duplicates: Option<bool>,
-    /// Whether the first duplicate ACKs let out new segments (RFC 3042).
+    /// Whether the first duplicate ACKs release new segments (RFC 3042).
     pub limited_transmit: Option<bool>,
-    /// Whether segments that were in flight at a fast retransmission cause no second one (RFC 6582 §4.1).
+    /// Whether segments that were in flight at a fast retransmission cannot cause a second one (RFC
+    /// 6582 §4.1).
     pub avoid_repeat: Option<bool>,
     /// When a partial ACK restarts the retransmission timer (RFC 6582 §4).
     pub partial_ack: Option<PartialAck>,
     /// The window after fast recovery.
     pub recovery_exit: Option<Exit>,
-    /// Most segments that leave for one ACK during recovery; 0 is any number.
+    /// Maximum number of segments sent per ACK during recovery; 0 means no limit.
     pub recovery_burst: Option<u32>,
     /// Proportional rate reduction (RFC 6937).
     pub prr: Option<bool>,
     /// Tail loss probes (RFC 8985 §7).
     pub tlp: Option<bool>,
-    /// Whether a needless reduction is undone (RFC 3522, RFC 5682, DSACK).
+    /// Whether an unnecessary reduction is undone (RFC 3522, RFC 5682, DSACK).
     pub undo: Option<bool>,
     // Retransmission timer.
     /// How the retransmission timeout follows from RTT samples.
     pub rtt_estimator: Option<Estimator>,
     /// The timeout before the first RTT sample.
     pub initial_rto: Option<Duration>,
-    /// What the timeout is multiplied by before its bounds apply.
+    /// Factor of the timeout before its bounds apply.
     pub rto_factor: Option<u32>,
-    /// The shortest timeout.
+    /// Minimum timeout.
     pub min_rto: Option<Duration>,
-    /// The longest timeout.
+    /// Maximum timeout.
     pub max_rto: Option<Duration>,
-    /// Resolution of the clock that times round trips.
+    /// Resolution of the clock that measures round trips.
     pub tick: Option<Duration>,
-    /// Timeouts in a row after which the RTT estimate starts anew (RFC 6298 §5.7); 0 is never.
+    /// Number of consecutive timeouts after which the RTT estimate is reset (RFC 6298 §5.7); 0
+    /// means never.
     pub forget_rtt_after: Option<u32>,
     // When packets leave.
     /// When packets that the window allows leave.
     pub pacing: Option<Pacing>,
-    /// Most segments that leave for one event; 0 is any number.
+    /// Maximum number of segments sent per event; 0 means no limit.
     pub max_burst: Option<u32>,
-    /// Whether segments leave in chunks with PSH on the last, as Linux's TSO has it.
+    /// Whether segments leave in chunks with PSH on the last, as with Linux's TSO.
     pub push_bursts: Option<bool>,
     /// Whether less than a chunk waits for the next ACK.
     pub defer_chunks: Option<bool>,
-    /// Whether ACKs can be marked, and the sender echoes marks (RFC 3449 §4.3).
+    /// Whether ACKs can be marked, and the sender echoes the marks (RFC 3449 §4.3).
     pub ack_ecn: Option<bool>,
-    /// Whether the window field of data has the congestion window, in segments.
+    /// Whether the window field of data carries the congestion window, in segments.
     pub cwnd_hint: Option<bool>,
-    /// Whether data ask for an ACK by a reserved bit (Ayadi 2013).
+    /// Whether data request an ACK by a reserved bit (Ayadi 2013).
     pub ask_ack: Option<bool>,
-    /// With `ask_ack`, whether new data ask only where no earlier request is outstanding.
+    /// With `ask_ack`, whether new data request an ACK only if no earlier request is outstanding.
     pub ask_ack_once: Option<bool>,
     // Acknowledgments.
     /// The delayed-ACK factor d, segments.
     pub ack_every: Option<u32>,
-    /// Whether d counts full segments of bytes (RFC 5681 §4.2), or packets.
+    /// Whether d counts full segments of bytes (RFC 5681 §4.2) instead of packets.
     pub ack_bytes: Option<bool>,
-    /// How long an ACK is delayed at most (RFC 1122 §4.2.3.2).
+    /// Maximum delay of an ACK (RFC 1122 §4.2.3.2).
     pub ack_delay: Option<Duration>,
-    /// What the delayed-ACK timer is measured from.
+    /// The start of the delayed-ACK timer.
     pub ack_timer: Option<AckTimer>,
-    /// ACKs that are sent at once at the start, after a pause and after a duplicate.
+    /// Number of ACKs sent at once at the start, after a pause and after a duplicate.
     pub quick_acks: Option<u32>,
     /// Whether a segment with PSH is acknowledged at once.
     pub ack_pushes: Option<bool>,
@@ -248,7 +249,7 @@ pub struct TcpModel {
     pub compress_sack: Option<bool>,
     /// Whether the receive window is auto-tuned, as by `tcp_moderate_rcvbuf`.
     pub tune_window: Option<bool>,
-    /// Whether duplicates are reported (RFC 2883).
+    /// Whether duplicates are reported by DSACK (RFC 2883).
     pub dsack: Option<bool>,
 }
 
@@ -432,7 +433,7 @@ pub fn tcp_model(flow: &Section<'_>) -> TcpModel {
     model
 }
 
-/// What contradicts itself.
+/// Reports keys that contradict each other.
 fn check(s: &Section<'_>, model: &TcpModel) {
     if let (Some(min), Some(max)) = (model.min_rto, model.max_rto)
         && min > max

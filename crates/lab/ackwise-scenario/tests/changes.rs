@@ -1,4 +1,4 @@
-//! Traces beside a scenario, and what becomes of rates and delays that change.
+//! Trace files beside a scenario, and rates and delays that change.
 
 use std::fs;
 use std::path::Path;
@@ -97,20 +97,20 @@ fn a_trace_is_read_beside_its_scenario_and_once() {
     fs::write(traces.join("a"), "10\n20\n").unwrap();
     fs::write(traces.join("b"), "0 s 5 Mbit/s\n").unwrap();
     let scenario = Scenario::load(&path).unwrap();
-    // What a run sees does not change under its feet.
+    // What a run sees does not change while it runs.
     fs::remove_dir_all(&traces).unwrap();
     let rates: Vec<Option<u64>> = scenario
         .runs()
         .iter()
         .map(|run| scenario.at(run).unwrap().links[0].forward.rate_bps)
         .collect();
-    // 1500 bytes and 14 of the link each 10 ms.
+    // 1500 bytes and the link's 14 every 10 ms.
     assert_eq!(rates, [Some(1_211_200), Some(5_000_000)]);
-    // As another machine gets them.
+    // The files as another machine gets them.
     let given = TraceFiles::given(scenario.files.texts());
     let there = Scenario::parse_with("x", &scenario.source.text, &given).unwrap();
     assert_eq!(there.links, scenario.links);
-    // As a report looks at them.
+    // The files as a report sees them.
     let nowhere = TraceFiles::nowhere();
     assert!(Scenario::parse_with("x", &scenario.source.text, &nowhere).is_ok());
 }

@@ -1,5 +1,5 @@
-//! `[sweep.draw]` and `zip`: values lie in their ranges, follow what they depend on, and are the
-//! same for the same file and seed.
+//! `[sweep.draw]` and `zip`: values lie in their ranges, follow the values on which they depend,
+//! and are the same for the same file and seed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -80,12 +80,12 @@ fn values_lie_in_their_ranges_and_spread_over_them() {
         assert!((0.015..=0.6).contains(&rtt), "{rtt}");
         assert_eq!(link.forward.delay, link.reverse.delay);
         assert!((0.0..=0.01).contains(&link.forward.loss));
-        // 44.7 Mbit/s and 80 are the medians, if logarithms are even.
+        // 44.7 Mbit/s and 80 are the medians of log-uniform draws.
         thin += u32::from(down < 44_721_000);
         steep += u32::from(ratio < 80);
         most += u32::from(seen.flows[0].connections == 8);
         assert!((1..=8).contains(&seen.flows[0].connections));
-        // A flow without connections is not there.
+        // A flow without connections does not exist.
         assert_eq!(
             seen.flows.len(),
             1 + usize::from(run.point["upload"] == "true")
@@ -114,8 +114,8 @@ fn a_queue_is_a_time_at_the_rate() {
     }
 }
 
-/// What is drawn is the same on every machine and in every version: these are values that this
-/// file had when draws were introduced.
+/// Draws are the same on every machine and in every version: these are the values that this file
+/// had when draws were introduced.
 #[test]
 fn draws_are_as_they_were() {
     let scenario = parse(DRAWN);
@@ -135,17 +135,17 @@ fn draws_are_as_they_were() {
 fn a_point_depends_on_seed_name_and_number_alone() {
     let all = points(&parse(DRAWN));
     assert_eq!(all, points(&parse(DRAWN)));
-    // Fewer points are the first of more.
+    // Fewer points are a prefix of more points.
     let fewer = points(&parse(&DRAWN.replace("n = 400", "n = 7")));
     assert_eq!(fewer, all[..7]);
-    // Another name leaves the others alone, wherever it stands.
+    // Another name does not change the others, wherever it stands.
     let more = points(&parse(
         &DRAWN.replace("seed = 3", "seed = 3\nearly = { uniform = [1, 9] }"),
     ));
     for (with, without) in more.iter().zip(&all) {
         assert!(without.iter().all(|(name, value)| with[name] == *value));
     }
-    // Another seed draws others.
+    // Another seed gives other values.
     let other = points(&parse(&DRAWN.replace("seed = 3", "seed = 4")));
     assert!(other.iter().zip(&all).all(|(a, b)| a["down"] != b["down"]));
 }
@@ -205,7 +205,7 @@ fn the_first_repeat_is_the_point_that_is_run_once() {
     }
 }
 
-/// A congestion control that depends on what a repeat draws anew, by another name.
+/// A congestion control that depends on a redrawn value through another name.
 const CC_BY_BAND: &str = "band = { case = \"wide\", true = 1, else = 0 }\n\
                           cc = { case = \"band\", 1 = { choice = [\"cubic\"] }, else = { choice = [\"reno\"] } }";
 
@@ -256,8 +256,8 @@ fn what_a_repeat_cannot_draw_is_told_with_its_place() {
     }
 }
 
-/// Two populations: in the first `x` is drawn anew through `off`, in the second it is not. What is in
-/// `SECOND` stands in the second.
+/// Two populations: in the first, `x` is redrawn through `off`; in the second it is not. `SECOND`
+/// stands for additional definitions of the second.
 const OF_POPULATIONS: &str = r#"
 [sweep.draw]
 n = 10
@@ -281,19 +281,19 @@ fn what_one_population_draws_anew_stays_in_another() {
             "cc = {{ case = \"{name}\", 1 = {{ choice = [\"cubic\"] }}, else = {{ choice = [\"reno\"] }} }}"
         )
     };
-    // Each repeat of a point of the second has the same x, and so may its cc depend on it; y may,
-    // too, and only x is one that differs somewhere.
+    // Each repeat of a point of the second population has the same x, so its cc may depend on it. y
+    // may too, and of the two only x is listed as one that differs somewhere.
     let second = format!("{}\ny = {{ case = \"x\", 1 = 1, else = 0 }}", by("x"));
     let scenario = parse(&file(&second));
     let draw = scenario.sweep.draw.as_ref().unwrap();
     assert_eq!(draw.redrawn, ["link.wan.both.delay", "off", "x"]);
-    // What depends on it there does not.
+    // A cc that depends on `off` there would differ between repeats.
     let text = format!("{NETWORK}{}", file(&by("off")));
     let error = Scenario::parse("drawn.toml", &text)
         .unwrap_err()
         .to_string();
     assert!(error.contains("'cc' depends on 'off'"), "{error}");
-    // The other population's cc depends on nothing that differs, and is not accused.
+    // The other population's cc depends on nothing that differs, and is not reported.
     assert_eq!(error.matches("congestion control").count(), 1, "{error}");
     assert!(error.contains("cc = { case"), "{error}");
 }
@@ -339,7 +339,7 @@ fn arms_are_paired_on_the_same_lines() {
     assert!(error.to_string().contains("1 to 400"), "{error}");
 }
 
-/// The congestion controls of all flows that a run has, by name, as its engine sees them.
+/// The congestion controls of all flows of a run, by name, as its engine sees them.
 fn senders(scenario: &Scenario, run: &RunSpec) -> BTreeMap<String, String> {
     let seen = scenario.at(run).unwrap_or_else(|e| panic!("{e}"));
     let flows = seen.flows.iter();
@@ -350,7 +350,7 @@ fn senders(scenario: &Scenario, run: &RunSpec) -> BTreeMap<String, String> {
 
 /// All arms of a line have the same senders in the same flows, and lines differ in them.
 fn assert_arms_share_their_senders(scenario: &Scenario, points: u32) {
-    // Without the congestion control: a line's arms may not have several.
+    // The key is without the congestion control: a line's arms may not have several.
     let mut lines: BTreeMap<_, Vec<BTreeMap<String, String>>> = BTreeMap::new();
     let runs = scenario.runs();
     let first = |run: &&RunSpec| run.draw.is_some_and(|number| number <= points);

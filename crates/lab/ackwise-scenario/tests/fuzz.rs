@@ -1,5 +1,5 @@
-//! Scenario files that nobody meant to write: they are taken, or each mistake has its place.
-//! Of one that is taken every run can be looked at.
+//! Scenario files that nobody meant to write: each is accepted, or each of its mistakes has a
+//! place. Every run of an accepted file can be derived.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use ackwise_fuzz::{Target, corpus, template};
 use ackwise_scenario::Scenario;
 
 const NAME: &str = "some.toml";
-/// Runs of a scenario that are looked at.
+/// Number of runs of a scenario that are derived.
 const RUNS: usize = 3;
 
 fn said(text: &str) -> Vec<String> {

@@ -1,8 +1,7 @@
-//! Every mistake is reported where it stands, with a way to mend it.
+//! Every mistake is reported at its place, with a way to fix it.
 //!
-//! `mistakes/*.toml` hold mistakes; the file of the same name with `.txt` holds
-//! the report. `ACKWISE_BLESS=1 cargo test` writes the reports anew, to be
-//! looked at in the diff.
+//! `mistakes/*.toml` hold mistakes; the file of the same name with `.txt` holds the report.
+//! `ACKWISE_BLESS=1 cargo test` regenerates the reports; review the diff.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +23,7 @@ fn report(path: &Path) -> String {
     let text = std::fs::read_to_string(path).unwrap();
     let name = path.file_name().unwrap();
     let error = Scenario::parse(name, &text).expect_err(&path.display().to_string());
-    // Systems say in words of their own that a file is missing.
+    // Systems have different texts for a missing file.
     let missing = std::io::Error::from_raw_os_error(2).to_string();
     format!("{error}\n").replace(&missing, "No such file or directory (os error 2)")
 }
@@ -45,8 +44,8 @@ fn reports_are_as_written_down() {
     }
 }
 
-/// Each line that ends in `#! text` is a mistake, whose report begins on that
-/// line and contains the text; there is no other report.
+/// Each line that ends in `#! text` is a mistake, whose report begins on that line and contains the
+/// text; there is no other report.
 #[test]
 fn every_marked_line_is_reported_and_no_other() {
     let mut mistakes = 0;
@@ -141,15 +140,14 @@ mptcp = true
     assert_eq!(found("link.wan.forward.delay"), at(15, "delay"));
     let discipline = found("link.wan.forward.queue.discipline");
     assert_eq!(discipline, at(14, "discipline"));
-    // What the file does not say has the place of what is around it.
+    // A key that the file does not have gets the place of what is around it.
     assert_eq!(found("link.wan.forward.queue.gentle"), at(14, "queue"));
     assert_eq!(found("flow.wan.socket.mptcp"), at(22, "mptcp"));
     assert_eq!(found("flow.wan.cc"), at(17, "\"wan\""));
     assert_eq!(found("flow.other.cc"), at(1, ""));
 }
 
-/// Pieces of scenarios, whole and broken, so that random text gets past the
-/// first line.
+/// Pieces of scenarios, whole and broken, so that random text gets past the first line.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-z\\[\\]{}=\"'., 0-9\n#\t]{0,12}",
@@ -184,8 +182,8 @@ fn piece() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
 
-    /// Whatever the text: a scenario, or a report that can be printed and
-    /// whose places lie in the text.
+    /// Any text gives either a scenario, or a report that can be printed and whose places lie in
+    /// the text.
     #[test]
     fn no_text_makes_it_panic(pieces in prop::collection::vec(piece(), 0..40)) {
         let text: String = pieces.concat();

@@ -1,4 +1,4 @@
-//! The record keeps its shape, and comes back from JSON as it was.
+//! The record keeps its format, and survives a round trip through JSON.
 
 use std::path::Path;
 

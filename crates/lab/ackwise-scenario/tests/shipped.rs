@@ -1,4 +1,4 @@
-//! The scenarios that come with ackwise load, and say what they mean to say.
+//! The shipped scenarios load, and have the intended content.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn collect(folder: &Path, into: &mut Vec<PathBuf>) {
 fn all_load_under_their_own_name_and_say_what_they_show() {
     let mut files = Vec::new();
     collect(&folder(), &mut files);
-    // Those with a table [radio] are read by ackwise-radio.
+    // ackwise-radio reads those with a table [radio].
     files.retain(|path| {
         let text = std::fs::read_to_string(path).unwrap();
         !text.lines().any(|line| line == "[radio]")
@@ -164,7 +164,7 @@ fn the_documentation_tells_the_truth() {
     let upload =
         "[[flow]]\nname = \"upload\"\nfrom = \"receiver\"\nto = \"sender\"\napp = \"bulk\"";
     let drawn = format!("{whole}\n{upload}\n{}", examples[5]);
-    // The example of repeats goes into that of draws.
+    // The example of repeats is inserted into that of draws.
     let both = drawn.replace(
         "n = 40\n",
         &format!("n = 40\n{}", examples[6].replace("rtt / 2", "20 ms")),

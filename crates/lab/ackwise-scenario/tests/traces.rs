@@ -4,7 +4,7 @@ use ackwise_scenario::trace::{Generator, Recipe, SPAN_NS, Trace, parse};
 
 const MEAN: u64 = 20_000_000;
 
-/// Rates beside the mean, a tick of 20 ms each (15 s for a satellite).
+/// Rates relative to the mean, one per tick of 20 ms (15 s for a satellite).
 fn shares(generator: Generator, seed: u64, span_ns: u64) -> Vec<f64> {
     let recipe = Recipe {
         generator,
@@ -49,9 +49,9 @@ fn statistics(generator: Generator, lags: &[usize]) -> Statistics {
     }
 }
 
-/// Brownian motion between two walls: evenly distributed, so that the deviation is 1/√3 of the
-/// mean, and by its heat equation ρ(t) = 96/π⁴ Σ over odd n of exp(−n² π² σ² t / 2) / n⁴, where σ
-/// is Sprout's 200 of 1000 packets a second per √s.
+/// Brownian motion between two walls: uniformly distributed, so that the standard deviation is 1/√3
+/// of the mean, and by its heat equation ρ(t) = 96/π⁴ Σ over odd n of exp(−n² π² σ² t / 2) / n⁴,
+/// where σ is Sprout's 200 of 1000 packets/s per √s.
 #[test]
 fn lte_has_the_statistics_of_sprout_s_model() {
     let lags = [50, 250, 500];
@@ -76,8 +76,8 @@ fn lte_has_the_statistics_of_sprout_s_model() {
     }
 }
 
-/// 2^(rate) is Gaussian in dB: mean and deviation by sampling quantiles of the normal
-/// distribution (Abramowitz and Stegun 26.2.23), not by the generator's integral.
+/// 2^(rate) is Gaussian in dB: mean and deviation from sampled quantiles of the normal distribution
+/// (Abramowitz and Stegun 26.2.23), not by the generator's integral.
 #[test]
 fn a_5g_cell_has_the_statistics_of_its_shadowing() {
     let quantile = |p: f64| {
@@ -104,7 +104,7 @@ fn a_5g_cell_has_the_statistics_of_its_shadowing() {
     let found = statistics(Generator::Nr, &[780]);
     assert!((found.mean - 1.0).abs() < 0.03, "{}", found.mean);
     assert!((found.cov - cov).abs() < 0.02, "{}, not {cov}", found.cov);
-    // That of the shadowing is 1/e; a curve that bends has a little less.
+    // The shadowing's autocorrelation is 1/e; a nonlinear curve has a little less.
     assert!((0.30..0.39).contains(&found.acf[0]), "{}", found.acf[0]);
 }
 
@@ -112,7 +112,7 @@ fn a_5g_cell_has_the_statistics_of_its_shadowing() {
 fn a_satellite_s_rate_holds_for_fifteen_seconds() {
     let found = statistics(Generator::Leo, &[1]);
     assert!((found.mean - 1.0).abs() < 0.02, "{}", found.mean);
-    // Evenly from 100 to 250 about 175: 150 / √12 / 175.
+    // Uniform from 100 to 250 about 175: 150 / √12 / 175.
     assert!((found.cov - 0.2474).abs() < 0.01, "{}", found.cov);
     assert!(found.acf[0].abs() < 0.03, "{}", found.acf[0]);
     assert_eq!(shares(Generator::Leo, 1, SPAN_NS).len(), 40);
@@ -127,7 +127,7 @@ fn a_trace_is_a_function_of_its_seed_and_a_longer_one_begins_alike() {
         let short = shares(generator, 7, 60_000_000_000);
         assert_eq!(short[..], long[..short.len()]);
     }
-    // The same in every version and on every machine.
+    // The values are the same in every version and on every machine.
     let first = |generator| shares(generator, 1, 40_000_000)[0] * MEAN as f64;
     let drawn = Generator::ALL.map(first).map(|rate| rate.round() as u64);
     assert_eq!(drawn, [2_975_140, 5_957_033, 28_371_383]);

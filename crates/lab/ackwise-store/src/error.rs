@@ -1,33 +1,33 @@
-//! What can go wrong with a directory of results.
+//! Errors of a directory of results.
 
 use std::io;
 use std::path::PathBuf;
 
 use parquet::errors::ParquetError;
 
-/// What can go wrong with a directory of results.
+/// An error of a directory of results.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A file or directory cannot be read or written.
     #[error("{}: {source}", path.display())]
     Io {
-        /// Which one.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A file is not a result.
     #[error("{}: {why}; remove it, and run its run again", path.display())]
     Broken {
-        /// Which one.
+        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         why: String,
     },
-    /// There is no result at all.
+    /// There are no results.
     #[error("{}: no results here; `ackwise-lab run FILE --into DIR` writes them", path.display())]
     Empty {
-        /// Which directory.
+        /// The directory.
         path: PathBuf,
     },
     /// There are results of several scenarios, engines or versions.
@@ -38,19 +38,19 @@ pub enum StoreError {
         sets.join("\n")
     )]
     Several {
-        /// Which directory.
+        /// The directory.
         path: PathBuf,
-        /// A line for each.
+        /// One line per set.
         sets: Vec<String>,
     },
-    /// No result belongs to the set that was asked for.
+    /// No result belongs to the requested set.
     #[error("{}: no results of the set '{asked}'; there are:\n{}", path.display(), sets.join("\n"))]
     NoSuchSet {
-        /// Which directory.
+        /// The directory.
         path: PathBuf,
-        /// What was asked for.
+        /// The requested set.
         asked: String,
-        /// A line for each.
+        /// One line per set.
         sets: Vec<String>,
     },
     /// The table cannot be written.

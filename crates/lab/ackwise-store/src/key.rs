@@ -1,4 +1,4 @@
-//! The name of a result: a hash of all that determines it.
+//! The name of a result: a hash of everything that determines it.
 
 use std::fmt;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use ackwise_scenario::{Engine, RunSpec, Scenario};
 use sha2::{Digest, Sha256};
 
-/// Raised when a run of the same inputs gives another file.
+/// Version of the results; raised when a run with the same inputs gives a different file.
 const FORMAT: &str = "ackwise results 2";
 
 /// The name of a run's result, 32 hexadecimal digits.
@@ -19,7 +19,7 @@ impl Key {
         format!("{}.parquet", self.0)
     }
 
-    /// The result that a file is, by its name.
+    /// The result that a file holds, from the file's name.
     pub(crate) fn of_file(path: &Path) -> Option<Key> {
         let name = path.file_name()?.to_str()?.strip_suffix(".parquet")?;
         Some(Key(name.to_owned()))
@@ -32,7 +32,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// What the runs of one report have in common.
+/// The common properties of the runs of one report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunSet {
     id: String,
@@ -40,12 +40,13 @@ pub struct RunSet {
 }
 
 impl RunSet {
-    /// The runs of a scenario on an engine, by this version of ackwise. In virtual time `kernel`
-    /// says which kernel: all that went into it.
+    /// The runs of a scenario on an engine, by this version of ackwise. In virtual time, `kernel`
+    /// describes everything that went into the kernel.
     pub fn new(scenario: &Scenario, engine: Engine, kernel: Option<&str>) -> Self {
         let mut hash = Sha256::new();
         let mut add = |part: &str| {
-            // With its length, so that no two lists of parts are the same text.
+            // Each part is preceded by its length, so that different lists of parts never give the
+            // same bytes.
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         };
@@ -65,17 +66,18 @@ impl RunSet {
         }
     }
 
-    /// 12 hexadecimal digits.
+    /// The id of the set, 12 hexadecimal digits.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// What runs them.
+    /// The engine of the runs.
     pub fn engine(&self) -> Engine {
         self.engine
     }
 
-    /// The name of a run's result. The run's id says its arm, congestion control, seed and point.
+    /// The name of a run's result. The run's id contains its arm, congestion control, seed and
+    /// point.
     pub fn key(&self, run: &RunSpec) -> Key {
         self.key_of(&run.id)
     }
@@ -88,15 +90,15 @@ impl RunSet {
     }
 }
 
-/// The traces that only a drawn point names are read when the scenario is seen as that point's.
+/// Reads the traces that only drawn points name, by deriving the scenario at each point.
 fn read_all_traces(scenario: &Scenario) {
     let drawn = scenario.sweep.draw.is_some() && scenario.source.text.contains("trace");
     let mut last = None;
     let runs = scenario.runs();
     for run in runs.iter().filter(|_| drawn) {
-        // Each repeat of a point may name another.
+        // Each repeat of a point may name a different trace.
         if last != Some(&run.point) {
-            // What is wrong with it is told when it is run.
+            // Mistakes are reported when the point is run.
             let _ = scenario.at(run);
             last = Some(&run.point);
         }

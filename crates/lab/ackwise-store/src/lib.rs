@@ -1,9 +1,10 @@
 //! Results of runs, shared by many machines.
 //!
-//! A simulated run, and one in virtual time, is exact: its result depends on the scenario, the run's
-//! place in it, the engine and the version, and not on the machine. So a result is a Parquet file
-//! named after those ([`RunSet::key`]). A run whose file is there need not be run again, two
-//! machines that run the same one write the same bytes, and a machine may be killed at any moment.
+//! A simulated run, and one in virtual time, is exact: its result depends on the scenario, the
+//! run's place in it, the engine and the version, and not on the machine. A result is therefore a
+//! Parquet file named after those ([`RunSet::key`]). A run whose file exists need not be run again,
+//! two machines that do the same run write the same bytes, and a machine may be killed at any
+//! moment.
 //!
 //! ```no_run
 //! use ackwise_scenario::{Engine, Scenario};

@@ -1,9 +1,9 @@
-//! A part of the runs.
+//! A part of the runs of a scenario.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// One of several parts of the runs, which together are all of them.
+/// One of several parts that together make up all runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
     index: u32,
@@ -11,8 +11,8 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Those of `runs` that are this part's: every `count`th. The runs of an expensive point stand
-    /// next to each other, and so they are spread.
+    /// The runs of this part: every `count`th of `runs`. The runs of an expensive point are
+    /// adjacent, and are thus spread over the parts.
     pub fn of<T>(self, runs: Vec<T>) -> Vec<T> {
         let mut place = 0..self.count;
         let mine = |_: &T| {

@@ -14,14 +14,14 @@ use crate::error::StoreError;
 use crate::key::{Key, RunSet};
 use crate::table;
 
-/// What a file's metadata are named.
+/// Key of the record in a file's metadata.
 const RECORD: &str = "ackwise.record";
 const PLACE: &str = "ackwise.place";
 const SET: &str = "ackwise.set";
 
-/// A file that is being written. It gets its name when it is whole.
+/// Prefix of a file that is being written. It gets its name when it is complete.
 const PARTIAL: &str = ".partial-";
-/// Whoever began a file so long ago has been killed.
+/// Age at which an unfinished file is taken for abandoned by a killed program.
 const ABANDONED: Duration = Duration::from_secs(24 * 3600);
 
 /// A directory of results.
@@ -30,30 +30,30 @@ pub struct Store {
     directory: PathBuf,
 }
 
-/// What the results of a directory are together.
+/// The merged results of a directory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Merged {
-    /// The report, as one machine would have made it of the same runs.
+    /// The report, as one machine would have made it from the same runs.
     pub report: Report,
-    /// How many runs the scenario has for the engine; the report may be of fewer.
+    /// Number of runs that the scenario has for the engine; the report may have fewer.
     pub scenario_runs: usize,
 }
 
-/// One result, as a file has it.
+/// One result, as stored in a file.
 struct Entry {
     set: String,
-    /// The run's place among all of the scenario, and how many those are.
+    /// The run's index among all runs of the scenario, and their number.
     place: (usize, usize),
-    /// A report of that run alone.
+    /// A report of only this run.
     report: Report,
 }
 
 impl Store {
-    /// Opens a directory, and makes it if it is missing. What killed programs left half-written a
-    /// day ago is removed.
+    /// Opens a directory, and creates it if it is missing. Unfinished files that are more than a
+    /// day old are removed.
     ///
     /// # Errors
-    /// It cannot be made or read.
+    /// The directory cannot be created or read.
     pub fn open(directory: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let directory = directory.into();
         fs::create_dir_all(&directory).map_err(io(&directory))?;
@@ -64,23 +64,22 @@ impl Store {
                 .ok()
                 .and_then(|at| SystemTime::now().duration_since(at).ok());
             if age.is_some_and(|age| age > ABANDONED) {
-                // Somebody else may have removed it.
+                // Another process may have removed it.
                 let _ = fs::remove_file(&path);
             }
         }
         Ok(store)
     }
 
-    /// Whether a run's result is there.
+    /// Whether a run's result exists.
     pub fn contains(&self, key: &Key) -> bool {
         self.directory.join(key.file_name()).exists()
     }
 
-    /// Those of `runs` whose results are not there. The directory is read once, however many
-    /// there are.
+    /// The runs of `runs` that have no result. The directory is read once, however many there are.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The directory cannot be read.
     pub fn missing(&self, set: &RunSet, runs: Vec<RunSpec>) -> Result<Vec<RunSpec>, StoreError> {
         let present = self.present(set)?;
         let mut runs = runs;
@@ -88,7 +87,7 @@ impl Store {
         Ok(runs)
     }
 
-    /// The results of a set that are there.
+    /// The existing results of a set.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -98,8 +97,8 @@ impl Store {
         Ok(keys.collect())
     }
 
-    /// The report of these runs, as one machine would have made it: each is `given`, e.g. since it
-    /// had errors, or else its result is there.
+    /// The report of these runs, as one machine would have made it. Each run is in `given`, e.g.
+    /// because it had errors, or has a result in the directory.
     ///
     /// # Errors
     /// A result is missing or broken.
@@ -126,10 +125,10 @@ impl Store {
         Ok(all)
     }
 
-    /// Adds a run's result. Whoever reads the directory sees the whole file or none.
+    /// Adds a run's result. Readers of the directory see the whole file or none.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The result cannot be written.
     pub fn put(
         &self,
         set: &RunSet,
@@ -148,7 +147,7 @@ impl Store {
         let to = self.directory.join(set.key_of(&run.id).file_name());
         let mut builder = tempfile::Builder::new();
         builder.prefix(PARTIAL);
-        // As any file: others than who made it read the directory, too.
+        // Normal permissions, because other users read the directory, too.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let partial = builder
@@ -160,11 +159,11 @@ impl Store {
         Ok(())
     }
 
-    /// Puts the results together: the report that one machine would have made of the same runs.
-    /// `set` chooses one where there are several, by its first digits.
+    /// Merges the results into the report that one machine would have made of the same runs. If
+    /// there are several sets, `set` chooses one by its first digits.
     ///
     /// # Errors
-    /// There are none, or of several sets, or a file is broken.
+    /// There are no results, there are several sets, or a file is broken.
     pub fn merge(&self, set: Option<&str>) -> Result<Merged, StoreError> {
         let mut sets: BTreeMap<String, BTreeMap<usize, Entry>> = BTreeMap::new();
         for path in self.paths(|name| name.ends_with(".parquet") && !name.starts_with('.'))? {
@@ -232,7 +231,7 @@ impl Store {
         }
     }
 
-    /// The files whose names are wanted, by name.
+    /// The files whose names are wanted, sorted by name.
     fn paths(&self, wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, StoreError> {
         let mut paths = Vec::new();
         for file in fs::read_dir(&self.directory).map_err(io(&self.directory))? {
@@ -281,7 +280,8 @@ impl Entry {
         })
     }
 
-    /// How many runs the scenario has for the engine: arms may be for other engines alone.
+    /// Number of runs that the scenario has for the engine; some arms may be for other engines
+    /// only.
     fn all_runs(&self) -> usize {
         let scenario = &self.report.scenario;
         let name = format!("{}.toml", scenario.name);
@@ -291,7 +291,7 @@ impl Entry {
             ..Filter::default()
         };
         let runs = parsed.and_then(|scenario| scenario.select(&here).ok());
-        // What this version cannot read says how many there are for all engines.
+        // If this version cannot read the scenario, the number of runs for all engines is used.
         runs.map_or(self.place.1, |runs| runs.len())
     }
 }

@@ -16,16 +16,16 @@ use parquet::schema::types::Type;
 
 use crate::error::StoreError;
 
-/// Writes a report as a Parquet table: a row for each run, and for each flow of a run that has
-/// several. The same report gives the same bytes.
+/// Writes a report as a Parquet table: one row for each run, and one for each flow of a run with
+/// several flows. The same report gives the same bytes.
 ///
 /// # Errors
-/// The writer refuses.
+/// The writer fails.
 pub fn write_report(report: &Report, to: impl Write + Send) -> std::result::Result<(), StoreError> {
     Ok(write(report, Vec::new(), to)?)
 }
 
-/// Writes a report as a Parquet table, with metadata of the file beside it.
+/// Writes a report as a Parquet table, with additional metadata for the file.
 pub(crate) fn write(
     report: &Report,
     metadata: Vec<(&str, String)>,
@@ -81,7 +81,7 @@ fn schema(columns: &[Column]) -> Result<Type> {
 }
 
 fn write_column(column: &mut SerializedColumnWriter<'_>, values: &Values) -> Result<()> {
-    /// 1 where there is a value, 0 where it is not known.
+    /// Definition levels: 1 for a known value, 0 for an unknown one.
     fn levels<T>(cells: &[Option<T>]) -> Vec<i16> {
         cells.iter().map(|it| i16::from(it.is_some())).collect()
     }
@@ -91,7 +91,7 @@ fn write_column(column: &mut SerializedColumnWriter<'_>, values: &Values) -> Res
             writer.write_batch(&texts.collect::<Vec<_>>(), None, None)?;
         }
         (ColumnWriter::Int64ColumnWriter(writer), Values::Count(cells)) => {
-            // The bits of an unsigned number, as the format has it.
+            // Parquet stores the bits of an unsigned number in a signed one.
             let known = cells.iter().flatten().map(|it| it.cast_signed());
             writer.write_batch(&known.collect::<Vec<_>>(), Some(&levels(cells)), None)?;
         }

@@ -1,5 +1,5 @@
-//! The first program of a virtual machine, for tests of the suite; the command has the same
-//! within it.
+//! The first program of a virtual machine, for tests of the suite. The command has the same code
+//! built in.
 
 use std::process::ExitCode;
 

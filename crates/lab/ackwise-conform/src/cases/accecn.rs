@@ -72,8 +72,8 @@ fn established(variant: Variant) -> Connection {
     Connection::established(variant, features)
 }
 
-/// The option of the first order: bytes with ECT(0), CE and ECT(1), each plus its initial
-/// value; `fields` of them.
+/// An AccECN option of the first order: `fields` of the byte counters for ECT(0), CE and ECT(1),
+/// each plus its initial value.
 fn counters(values: [u32; 3], fields: usize) -> Vec<u8> {
     let bytes = values[..fields].iter().flat_map(|value| {
         let [_, rest @ ..] = value.to_be_bytes();
@@ -91,7 +91,7 @@ fn plain(variant: Variant) -> Script {
     it.done()
 }
 
-/// Each ACK stands for `covers` segments, and each `every`th tells that they were marked.
+/// Each ACK stands for `covers` segments, and every `every`th ACK reports that they were marked.
 fn marks(variant: Variant, covers: u32, every: u32) -> Script {
     let mut it = established(variant);
     it.block();
@@ -119,7 +119,7 @@ fn safe(variant: Variant) -> Script {
     it.done()
 }
 
-/// Every ACK has the counter of ECT(0); one tells that another one has changed.
+/// Every ACK has the counter of ECT(0); one ACK reports a change of another counter.
 fn counter(variant: Variant, field: usize) -> Script {
     let mut it = established(variant);
     let mut values = [1000, 0, 1];

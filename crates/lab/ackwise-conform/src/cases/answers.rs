@@ -1,4 +1,4 @@
-//! ACKs that answer, and look like duplicates.
+//! ACKs that answer something, and look like duplicates.
 
 use crate::case::{Case, Expect, Level, Script, Variant};
 use crate::packet::flag;

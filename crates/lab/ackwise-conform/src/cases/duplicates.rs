@@ -34,7 +34,7 @@ pub(super) const CASES: &[Case] = &[
     },
 ];
 
-/// The original, and so many duplicates of it; its index.
+/// Sends the original ACK and `count` duplicates of it; returns the original's index.
 fn hole(it: &mut Connection, count: u32) -> usize {
     let original = it.next_news(|_| {});
     it.hole(1);

@@ -1,4 +1,4 @@
-//! Flags that are events, and small packets that are no ACKs.
+//! Flags that are events, and small packets that are not ACKs.
 
 use crate::case::{Case, Expect, Level, Script, Variant};
 use crate::packet::{Protocol, flag};
@@ -77,7 +77,7 @@ fn rst(variant: Variant) -> Script {
     let mut it = Connection::with_timestamps(variant);
     it.before();
     let at = it.next_news(|ack| ack.flags |= flag::RST);
-    // What the receiver had sent by another queue of its host.
+    // What the receiver had sent through another queue of its host.
     it.after();
     it.expect(Expect::Arrives(at));
     it.done()

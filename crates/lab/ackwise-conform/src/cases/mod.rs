@@ -1,4 +1,4 @@
-//! The cases of the suite, by what they are about.
+//! The cases of the suite, by subject.
 
 mod accecn;
 mod answers;
@@ -32,10 +32,10 @@ pub fn cases() -> Vec<Case> {
     .concat()
 }
 
-/// The cases of these names; all if there is none.
+/// The cases with these names; all cases if `names` is empty.
 ///
 /// # Errors
-/// There is no case of a name.
+/// There is no case with one of the names.
 pub fn chosen(names: &[String]) -> Result<Vec<Case>, Error> {
     let all = cases();
     for name in names {

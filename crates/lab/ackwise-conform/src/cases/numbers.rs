@@ -1,4 +1,4 @@
-//! Acknowledgment numbers, connections, and the ACKs that nothing follows.
+//! Acknowledgment numbers, connections, and ACKs that nothing follows.
 
 use crate::case::{Case, Expect, Level, Script, Variant};
 use crate::packet::{Flow, flag};
@@ -146,7 +146,8 @@ fn order(variant: Variant) -> Script {
     it.before();
     it.next_news(|ack| ack.flags |= flag::ECE);
     it.burst(3);
-    // It replaces nothing, and what the receiver sends by another queue of its host follows.
+    // It replaces nothing, and packets that the receiver sends through another queue of its host
+    // follow.
     it.next_news(|ack| ack.flags |= flag::RST);
     it.after();
     it.expect(Expect::Order);
@@ -188,13 +189,13 @@ fn never_sent(variant: Variant) -> Script {
     it.done()
 }
 
-/// The second connection's numbers are higher, and its ACKs stand behind those of the first.
+/// The second connection's numbers are higher, and its ACKs are queued behind those of the first.
 fn two(variant: Variant, change: fn(&mut Flow)) -> Script {
     let mut it = Connection::with_timestamps(variant);
     let (seq, first) = (it.seq, it.snd_nxt);
     it.switch(change);
-    // Its start is over where the first connection goes on: a device that takes both for one
-    // sees numbers that rise.
+    // Its start ends where the first connection continues, so that a device that confuses the two
+    // sees increasing numbers.
     let isn = first - 16 * MSS - 1;
     (it.seq, it.snd_nxt, it.rcv_nxt) = (5_000, isn, isn);
     it.open();

@@ -1,4 +1,4 @@
-//! TCP options other than SACK, timestamps and AccECN, and those of IP.
+//! TCP options other than SACK, timestamps and AccECN, and IP options.
 
 use crate::case::{Case, Expect, Level, Script, Variant};
 use crate::packet::{Protocol, flag};
@@ -139,7 +139,7 @@ fn data_ack(variant: Variant) -> Script {
     it.done()
 }
 
-/// One ACK has an option that the others do not have.
+/// A script in which one ACK has an option that the others do not have.
 fn carried(variant: Variant, bytes: &[u8]) -> Script {
     let mut it = Connection::with_timestamps(variant);
     it.before();
@@ -166,7 +166,7 @@ fn fast_open(variant: Variant) -> Script {
 fn layout(variant: Variant) -> Script {
     let mut it = Connection::opening(variant, Features::default());
     it.open();
-    // Timestamps without padding before them, and no-operations behind.
+    // Timestamps without padding before them, and with no-operations after them.
     let body = [10_000_u32.to_be_bytes(), 90_000_u32.to_be_bytes()].concat();
     it.extra = [option(8, &body), vec![1, 1]].concat();
     it.warm();

@@ -132,7 +132,7 @@ fn shrinks(variant: Variant) -> Script {
     let at = it.news(|ack| ack.options.extend(sack(&[(left, right)])));
     it.expect(Expect::Sacked(at));
     it.rcv_nxt += MSS;
-    // The receiver has thrown away what it had not delivered (RFC 2018 §8).
+    // The receiver has discarded data that it had not delivered (RFC 2018 §8).
     it.news(|ack| ack.options.extend(sack(&[(left, left + MSS)])));
     it.done()
 }

@@ -1,4 +1,4 @@
-//! Timestamps, by which a sender drops what is old.
+//! Timestamps, by which a sender drops old segments.
 
 use crate::case::{Case, Expect, Level, Script, Variant};
 use crate::script::{Connection, Features};

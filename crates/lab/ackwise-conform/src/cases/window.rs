@@ -99,7 +99,7 @@ fn probe_answers(variant: Variant) -> Script {
     it.next_news(|_| {});
     for _ in 0..3 {
         it.wait_ms(250);
-        // One byte, which is not taken.
+        // One byte, which the receiver does not accept.
         let probe = it.data(&[0x5a]);
         it.send(probe);
         it.wait_us(100);

@@ -1,4 +1,4 @@
-//! What a sender makes of the segments that reach it.
+//! How a sender interprets the segments that reach it.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ pub(super) struct Heard<'a> {
     pub segment: &'a Segment,
 }
 
-/// Whether a number has reached another, modulo 2³² (RFC 9293 §3.4).
+/// Whether `a` has reached `b`, modulo 2³² (RFC 9293 §3.4).
 pub(super) fn reaches(a: u32, b: u32) -> bool {
     a.wrapping_sub(b) as i32 >= 0
 }
@@ -25,7 +25,7 @@ struct Endpoint {
     ts_recent: Option<u32>,
 }
 
-/// What it accepts of what arrived: RFC 7323 §3.2 and §5.3 (timestamps), RFC 5925 §7.3
+/// The arrivals that a sender accepts: RFC 7323 §3.2 and §5.3 (timestamps), RFC 5925 §7.3
 /// (signatures), RFC 9293 §3.10.7.4 (numbers that were never sent).
 pub(super) fn hears<'a>(run: &Run, found: &'a [Found]) -> Vec<Heard<'a>> {
     let mut endpoints: HashMap<Flow, Endpoint> = HashMap::new();
@@ -60,7 +60,7 @@ pub(super) fn hears<'a>(run: &Run, found: &'a [Found]) -> Vec<Heard<'a>> {
     heard
 }
 
-/// The sender's next number when that arrived.
+/// The sender's next sequence number at the time of an arrival.
 fn sent_by(run: &Run, arrival: &Found) -> u32 {
     let steps = run.script.steps.iter();
     let sent = steps.filter(|step| {
@@ -81,7 +81,7 @@ fn sent_by(run: &Run, arrival: &Found) -> u32 {
     latest.unwrap_or(arrival.segment.ack)
 }
 
-/// What a sender knows by SACK blocks (RFC 6675 §3).
+/// What a sender knows from SACK blocks (RFC 6675 §3).
 #[derive(Debug, Default)]
 pub(super) struct Scoreboard {
     acked: Option<u32>,
@@ -96,7 +96,7 @@ impl Scoreboard {
         self.blocks.extend(segment.sack());
     }
 
-    /// Whether all between the edges is known to have arrived.
+    /// Whether everything between the edges is known to have arrived.
     pub fn covers(&self, (left, right): (u32, u32)) -> bool {
         let mut at = match self.acked {
             Some(acked) if reaches(acked, left) => acked,
@@ -114,7 +114,7 @@ impl Scoreboard {
     }
 }
 
-/// Segments that take part in the counting of ECN: what follows the handshake.
+/// Segments after the handshake, which count for ECN.
 fn after_handshake<'a>(segments: &[&'a Segment]) -> impl Iterator<Item = &'a Segment> {
     segments
         .iter()
@@ -122,7 +122,7 @@ fn after_handshake<'a>(segments: &[&'a Segment]) -> impl Iterator<Item = &'a Seg
         .filter(|it| it.flags & (flag::SYN | flag::RST) == 0)
 }
 
-/// Bytes that are acknowledged by ACKs with ECE.
+/// Bytes acknowledged by ACKs with ECE.
 pub(super) fn ece_bytes(segments: &[&Segment]) -> u64 {
     let mut una: Option<u32> = None;
     let mut marked = 0;
@@ -138,8 +138,8 @@ pub(super) fn ece_bytes(segments: &[&Segment]) -> u64 {
     marked
 }
 
-/// CE marks by RFC 9768 §3.2.2, each ACK's change added to those before. The first ACK after
-/// the handshake's says what the counter starts with.
+/// The number of CE marks by RFC 9768 §3.2.2: the sum of the changes of ACE. The first ACK after
+/// the handshake's gives the initial value.
 fn ace(segments: &[&Segment], safe: bool) -> u64 {
     let mut before: Option<(u32, u8)> = None;
     let mut marks = 0;
@@ -150,7 +150,7 @@ fn ace(segments: &[&Segment], safe: bool) -> u64 {
         }
         let change = u64::from(segment.ace().wrapping_sub(counter) & 7);
         let newly = u64::from(segment.ack.wrapping_sub(una).div_ceil(MSS));
-        // The largest number that the packets allow and that the three bits say.
+        // The largest number that fits the packets and the three bits.
         let wrapped = safe && newly > 7;
         marks += if wrapped {
             newly - ((newly - change) & 7)

@@ -1,7 +1,7 @@
-//! A filter that keeps all the rules, and breaks one of them if it is told to.
+//! A filter that keeps all rules, and breaks one of them on request.
 //!
-//! It removes an ACK that waits if a later one of its flow says all that it said. It is
-//! written for the test of the suite: by the RFCs, and not by the code that the suite judges.
+//! It removes a waiting ACK if a later one of its flow carries everything that it carried. It is
+//! written to test the suite, from the RFCs and not from the code that the suite judges.
 
 mod packets;
 
@@ -14,27 +14,27 @@ use packets::{accecn_fields, change_bytes, changes_bytes, options, reaches};
 
 const MS: u64 = 1_000_000;
 const MSS: u32 = 1000;
-/// ACE is safe for so many segments (RFC 9768 §3.2.2.5).
+/// Number of segments for which ACE is safe (RFC 9768 §3.2.2.5).
 const ACE_SAFE: u32 = 7;
 
-/// One that waits.
+/// A waiting ACK.
 #[derive(Debug)]
 struct Waiting {
     bytes: Vec<u8>,
     arrived_ns: u64,
     segment: Option<Segment>,
     may_go: bool,
-    /// What the ACK before it of the flow acknowledged.
+    /// The number acknowledged by the previous ACK of the flow.
     floor: u32,
 }
 
-/// What is known of a connection.
+/// The state of a connection.
 #[derive(Debug, Default)]
 struct State {
     newest: Option<Segment>,
     /// The sender's highest number, from its data.
     sent: Option<u32>,
-    /// Segments that were acknowledged since it started.
+    /// Segments acknowledged since it started.
     started: u32,
     advanced_ns: u64,
     accecn: bool,
@@ -62,7 +62,7 @@ impl Reference {
         self.broken == Some(mutation)
     }
 
-    /// What a connection is known by.
+    /// The key of a connection.
     fn key(&self, mut flow: Flow) -> Flow {
         match self.broken {
             Some(Mutation::MixesPorts) => flow.port = 0,
@@ -80,7 +80,7 @@ impl Reference {
         a != b && reaches(a, b)
     }
 
-    /// Whether it is an ACK and nothing else.
+    /// Whether it is a pure ACK.
     fn is_ack(&self, segment: &Segment) -> bool {
         let ignored = match self.broken {
             Some(Mutation::IgnoresFin) => flag::FIN,
@@ -120,11 +120,11 @@ impl Reference {
         }
     }
 
-    /// Whether a SACK option tells nothing that must leave.
+    /// Whether a SACK option carries nothing that must leave.
     fn sack_may_go(&self, segment: &Segment, newest: &Segment) -> bool {
         let blocks = segment.sack();
         if blocks.is_empty() {
-            // Until the loss is repaired every ACK leaves.
+            // Every ACK leaves until the loss is repaired.
             return newest.sack().is_empty() || self.broken.is_some_and(Mutation::is_of_sack);
         }
         let below = !self.after(blocks[0].0, segment.ack);
@@ -142,7 +142,7 @@ impl Reference {
         }
     }
 
-    /// Whether the ECN flags tell nothing new.
+    /// Whether the ECN flags carry nothing new.
     fn ecn_stays(&self, segment: &Segment, newest: &Segment) -> bool {
         let ignored = match self.broken {
             Some(Mutation::IgnoresEce) => flag::ECE,
@@ -187,7 +187,7 @@ impl Reference {
             || state.sent.is_none_or(|sent| reaches(sent, segment.ack))
     }
 
-    /// Whether a later ACK may stand for this one, as far as the earlier ones tell.
+    /// Whether a later ACK may replace this one, judged by the earlier ones.
     fn may_go(&self, segment: &Segment, state: &State, now_ns: u64) -> bool {
         let Some(newest) = &state.newest else {
             return false;
@@ -214,7 +214,7 @@ impl Reference {
             && self.counters_stay(segment, newest)
     }
 
-    /// Whether a later one says all that an earlier one said.
+    /// Whether a later ACK carries everything that an earlier one carried.
     fn stands_for(&self, later: &Segment, earlier: &Waiting, state: &State) -> bool {
         let Some(before) = &earlier.segment else {
             return false;
@@ -245,7 +245,7 @@ impl Reference {
             && ace
     }
 
-    /// Whether a later one leaves nothing out of what the waiting one says of ECN and time.
+    /// Whether a later ACK carries all ECN and timestamp information of the waiting one.
     fn says_as_much(&self, later: &Segment, index: usize) -> bool {
         let Some(before) = &self.queue[index].segment else {
             return true;
@@ -255,7 +255,7 @@ impl Reference {
             && self.counters_stay(later, before)
     }
 
-    /// What breaks a filter by itself, whatever its rules say.
+    /// Mutations that drop a segment regardless of the rules.
     fn is_dropped(&mut self, segment: &Segment, state: &State, now_ns: u64) -> bool {
         let ack = segment.is_pure_ack();
         self.count += u64::from(ack);
@@ -354,7 +354,7 @@ impl QueueFilter for Reference {
                         Some(Mutation::IgnoresDuplicates | Mutation::NewestBlocksWin)
                     );
                 }
-                // What the later one leaves out must leave before it.
+                // An ACK with information that the later one lacks must leave before it.
                 if same && !self.says_as_much(&segment, index) {
                     self.queue[index].may_go = false;
                 }

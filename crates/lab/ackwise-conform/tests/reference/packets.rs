@@ -1,23 +1,23 @@
-//! The ways to break the filter, and those that change bytes.
+//! The mutations of the filter, and those that change bytes.
 
 use std::collections::HashSet;
 
 use ackwise_conform::{Segment, flag};
 
-/// Makes the enum, the list of all, and for each the case that must catch it.
+/// Defines the enum, the list of all mutations, and for each the case that must catch it.
 macro_rules! mutations {
     ($($name:ident => $case:literal,)+) => {
-        /// A rule that is broken.
+        /// A broken rule.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Mutation {
             $($name,)+
         }
 
         impl Mutation {
-            /// All of them.
+            /// All mutations.
             pub const ALL: &[Self] = &[$(Self::$name,)+];
 
-            /// The case that is there to catch it.
+            /// The case that must catch it.
             pub fn caught_by(self) -> &'static str {
                 match self {
                     $(Self::$name => $case,)+
@@ -105,12 +105,12 @@ impl Mutation {
     }
 }
 
-/// Modulo 2³².
+/// Whether `a` has reached `b`, modulo 2³².
 pub fn reaches(a: u32, b: u32) -> bool {
     a.wrapping_sub(b) as i32 >= 0
 }
 
-/// The kinds of its options; `None` if they cannot be read.
+/// The kinds of its options; `None` if they cannot be parsed.
 pub fn options(segment: &Segment) -> Option<Vec<u8>> {
     let mut kinds = Vec::new();
     let mut rest = &segment.options[..];
@@ -131,7 +131,7 @@ pub fn options(segment: &Segment) -> Option<Vec<u8>> {
     Some(kinds)
 }
 
-/// Which counters an AccECN option has, and what they say.
+/// The counters that an AccECN option has, with their values.
 pub fn accecn_fields(segment: &Segment) -> HashSet<(usize, [u8; 3])> {
     let mut fields = HashSet::new();
     for (kind, places) in [(172, [0, 1, 2]), (174, [2, 1, 0])] {
@@ -143,7 +143,7 @@ pub fn accecn_fields(segment: &Segment) -> HashSet<(usize, [u8; 3])> {
     fields
 }
 
-/// Whether a filter that is broken so passes on other bytes than came.
+/// Whether a filter with this mutation changes bytes of a packet.
 pub fn changes_bytes(mutation: Mutation) -> bool {
     matches!(
         mutation,
@@ -157,7 +157,7 @@ pub fn changes_bytes(mutation: Mutation) -> bool {
     )
 }
 
-/// The packet as such a filter passes it on, with correct checksums.
+/// The packet as such a filter forwards it, with correct checksums.
 pub fn change_bytes(mutation: Mutation, mut segment: Segment, bytes: Vec<u8>) -> Vec<u8> {
     let before = segment.clone();
     match mutation {

@@ -1,5 +1,4 @@
-//! The first process of an emulated machine, for tests; the command has the
-//! same within it.
+//! The first process of an emulated machine, for tests. The command has the same code built in.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! The first program of a virtual machine, for tests of the lab; the command
-//! `ackwise` is its own.
+//! The first program of a virtual machine, for tests of the lab. The command `ackwise` serves as
+//! its own.
 
 fn main() {
     ackwise_engines::virt::run_if_guest();

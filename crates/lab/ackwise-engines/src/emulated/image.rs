@@ -1,5 +1,5 @@
-//! The guest's root: an archive with our own program as `/init`, the few tools
-//! that it runs, and the libraries that they need.
+//! The guest's root file system: an archive with our program as `/init`, the few tools that it
+//! runs, and their libraries.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,18 +9,18 @@ use super::record::{Between, Job};
 use crate::command;
 use crate::error::LabError;
 
-/// Programs that the guest runs, besides itself.
+/// Programs that the guest runs besides itself.
 const TOOLS: [&str; 2] = ["ip", "ethtool"];
-/// What it runs besides where something lies between the hosts.
+/// Additional program for a guest with a router and a bridge.
 const SHAPING: &str = "tc";
-/// Where they go, and so the guest's `PATH`.
+/// Directory of the tools, and the guest's `PATH`.
 pub const TOOL_DIRECTORY: &str = "/bin";
-/// Where the guest finds its job.
+/// Path of the job in the guest.
 pub const JOB_PATH: &str = "/job.json";
 /// Directories that must exist to be mounted on.
 const MOUNT_POINTS: [&str; 5] = ["/proc", "/sys", "/dev", "/run", "/tmp"];
 
-/// The archive, in memory.
+/// Builds the archive in memory.
 ///
 /// # Errors
 /// A file cannot be read, or a tool is not installed.
@@ -52,8 +52,8 @@ pub fn build(init: &Path, job: &Job) -> Result<Vec<u8>, LabError> {
     Ok(archive.finish())
 }
 
-/// How much of a 64-bit ELF file its program headers name: the kernel and the dynamic linker
-/// read no more, and a slow machine has to unpack what it is given. Nothing if it is none.
+/// The part of a 64-bit ELF file that its program headers name, or `None` for other files. The
+/// kernel and the dynamic linker read no more, and a slow machine has to unpack all of it.
 fn loaded(elf: &[u8]) -> Option<usize> {
     let word = |at: usize| Some(u64::from_le_bytes(elf.get(at..at + 8)?.try_into().ok()?));
     let half = |at: usize| Some(u16::from_le_bytes(elf.get(at..at + 2)?.try_into().ok()?));
@@ -87,8 +87,8 @@ fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, LabError> {
     Ok(parse_ldd(&listed))
 }
 
-/// `ldd` prints `name => /path (address)`, or `/path (address)` for the
-/// interpreter; what has no path (the vDSO) is not a file.
+/// Parses the output of `ldd`: `name => /path (address)`, or `/path (address)` for the interpreter.
+/// An entry without a path (the vDSO) is not a file.
 fn parse_ldd(listed: &str) -> Vec<PathBuf> {
     listed
         .split_whitespace()
@@ -98,8 +98,8 @@ fn parse_ldd(listed: &str) -> Vec<PathBuf> {
 }
 
 /// An archive in the "newc" format of cpio, as
-/// `Documentation/driver-api/early-userspace/buffer-format.rst` describes it.
-/// Everything belongs to root and is of 1970: equal content, equal bytes.
+/// `Documentation/driver-api/early-userspace/buffer-format.rst` describes it. Every file belongs to
+/// root and is dated 1970, so that equal content gives equal bytes.
 #[derive(Default)]
 struct Archive {
     bytes: Vec<u8>,
@@ -191,7 +191,7 @@ mod tests {
     fn of_a_program_what_is_loaded_is_kept_and_runs() {
         let own = fs::read(std::env::current_exe().unwrap()).unwrap();
         let kept = loaded(&own).unwrap();
-        // A test has debug information, most of it.
+        // Most of a test binary is debug information.
         assert!(kept < own.len() / 2, "{kept} of {}", own.len());
         let directory = tempfile::tempdir().unwrap();
         let program = directory.path().join("program");

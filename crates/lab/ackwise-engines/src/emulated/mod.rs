@@ -1,13 +1,12 @@
 //! The slow device: the kernel in an emulated machine whose CPU runs a fixed
 //! number of instructions a second.
 //!
-//! A CPU that is the bottleneck is what Statkus 2021 measures, and what neither
-//! virtual time (CPU costs nothing) nor a busy host (CPU costs what it likes)
-//! can show. Here QEMU interprets the machine (TCG, no KVM) and its clock *is*
-//! the count of instructions (`-icount`): one instruction lasts 2^shift ns, idle
-//! time is skipped, devices and random numbers take no input from the host. So
-//! the speed of the CPU is a number in the [`Machine`], and a [`Record`] is
-//! the same on every host and under any load.
+//! Statkus 2021 measures a CPU that is the bottleneck. Neither virtual time (CPU costs nothing) nor
+//! a busy host (CPU cost varies) can show that. Here QEMU interprets the machine (TCG, no KVM) and
+//! its clock *is* the count of instructions (`-icount`): one instruction lasts 2^shift ns, idle
+//! time is skipped, and devices and random numbers take no input from the host. The speed of the
+//! CPU is thus a number in the [`Machine`], and a [`Record`] is the same on every host and under
+//! any load.
 //!
 //! ```text
 //!   one guest, one CPU, no offloads
@@ -16,10 +15,9 @@
 //!   └────────────────────┘                     └──────────────────────┘
 //! ```
 //!
-//! Both hosts share that CPU. What each of them spends is told apart by where
-//! the kernel does the work: the application's thread, and the NAPI thread of
-//! its interface. A job may ask for a router and a bridge on the way
-//! ([`Between::Router`]); what the router spends is the time of its interfaces' threads.
+//! Both hosts share that CPU. The share of each is the CPU time of its application's thread and of
+//! the NAPI thread of its interface. A job may ask for a router and a bridge on the path
+//! ([`Between::Router`]); the share of the router is the time of its interfaces' threads.
 
 mod guest;
 mod image;

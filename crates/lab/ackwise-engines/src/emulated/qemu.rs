@@ -1,4 +1,4 @@
-//! Starts the emulated machine, waits for it, and reads what it wrote.
+//! Starts the emulated machine, waits for it, and reads its answer.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,11 +15,12 @@ use super::record::{Job, Record};
 use crate::error::LabError;
 
 const QEMU: &str = "qemu-system-x86_64";
-/// Names a kernel to use instead of the one that `kernel/build x86_64` made.
+/// Environment variable that names a kernel to use instead of the one that `kernel/build x86_64`
+/// made.
 pub const KERNEL_VARIABLE: &str = "ACKWISE_X86_64_KERNEL";
-/// How often we look whether the guest has ended.
+/// Interval at which we check whether the guest has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Lines of the console that an error shows.
+/// Number of console lines in an error message.
 const CONSOLE_LINES: usize = 15;
 
 /// The emulated machine.
@@ -34,13 +35,13 @@ pub struct Machine {
     pub shift: u8,
     /// Memory, MiB.
     pub memory_mib: u32,
-    /// CPU time of this computer after which the guest is given up, and real time in which it
-    /// uses none: a busy computer does not end it.
+    /// The guest is killed after this much CPU time of the host, or this much real time without
+    /// any. A busy host alone does not end it.
     pub patience: Duration,
 }
 
 impl Machine {
-    /// A machine with 256 MiB, given up after ten minutes of CPU time.
+    /// A machine with 256 MiB that is killed after ten minutes of CPU time.
     #[must_use]
     pub fn new(kernel: impl Into<PathBuf>, init: impl Into<PathBuf>, shift: u8) -> Self {
         Self {
@@ -52,14 +53,14 @@ impl Machine {
         }
     }
 
-    /// Millions of instructions a second.
+    /// Millions of instructions per second.
     #[must_use]
     pub fn mips(&self) -> f64 {
         1000.0 / f64::from(1_u32 << self.shift.min(31))
     }
 }
 
-/// The kernel of [`KERNEL_VARIABLE`], or what `kernel/build x86_64` made last.
+/// The kernel of [`KERNEL_VARIABLE`], or the last one that `kernel/build x86_64` made.
 ///
 /// # Errors
 /// There is none.
@@ -92,10 +93,10 @@ fn no_kernel(image: &Path) -> LabError {
     }
 }
 
-/// What QEMU says of its version.
+/// The version that QEMU reports.
 ///
 /// # Errors
-/// It is not installed.
+/// QEMU is not installed.
 pub fn qemu_version() -> Result<String, LabError> {
     let output = Command::new(QEMU)
         .arg("--version")
@@ -105,12 +106,12 @@ pub fn qemu_version() -> Result<String, LabError> {
     Ok(said.lines().next().unwrap_or_default().to_owned())
 }
 
-/// Boots the machine, lets it do its job, and returns what it reported. It is
-/// killed when `cancel` is set.
+/// Boots the machine, lets it do its job, and returns its record. The machine is killed when
+/// `cancel` is set.
 ///
 /// # Errors
-/// QEMU or a tool is not installed, the kernel is not there, the guest failed
-/// or did not end in time: with the last lines of its console.
+/// QEMU, a tool or the kernel is missing, or the guest failed or did not end in time. The error has
+/// the last lines of the console.
 pub fn run(machine: &Machine, job: &Job, cancel: &AtomicBool) -> Result<Record, LabError> {
     if !machine.kernel.is_file() {
         return Err(no_kernel(&machine.kernel));
@@ -173,9 +174,9 @@ fn not_started(error: io::Error) -> LabError {
     LabError::os(format!("cannot start `{QEMU}`"))(error)
 }
 
-/// The command line. Everything that could let the host's time or chance in is
-/// fixed: the clock counts instructions, the calendar runs on it, and the
-/// random numbers of devices and CPU come from one seed.
+/// The command line. It fixes everything that could let in the host's time or chance: the clock
+/// counts instructions, the calendar runs on it, and the random numbers of devices and CPU come
+/// from one seed.
 fn arguments(machine: &Machine, wires: usize, directory: &Path) -> Vec<String> {
     let file = |name: &str| format!("file:{}", directory.join(name).display());
     let append = "console=ttyS0 quiet panic=-1 reboot=k tsc=reliable rdinit=/init".to_owned();
@@ -214,8 +215,8 @@ fn arguments(machine: &Machine, wires: usize, directory: &Path) -> Vec<String> {
         arguments.extend([option.to_owned(), value]);
     }
     for end in 0..2 * wires {
-        // Without `mitigation` each packet is an interrupt, as on a device that
-        // cannot gather them.
+        // Without `mitigation` each packet raises an interrupt, as on a device without interrupt
+        // coalescing.
         arguments.extend([
             "-netdev".to_owned(),
             format!("hubport,id=port{end},hubid={}", end / 2),
@@ -258,7 +259,7 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        // Both fail only if it has ended, which is what is wanted.
+        // Both calls fail only if QEMU has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

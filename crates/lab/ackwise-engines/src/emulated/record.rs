@@ -1,16 +1,16 @@
-//! What the host asks of a guest, and what it gets back.
+//! The job that the host gives to a guest, and the record that it gets back.
 
 use serde::{Deserialize, Serialize};
 
-/// What a guest does.
+/// The job of a guest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
     /// How long the sender writes, in the guest's time.
     pub duration_ms: u64,
-    /// The rate at which the application writes; as fast as it can if `None`.
+    /// The rate at which the application writes; unlimited if `None`.
     pub write_bps: Option<u64>,
-    /// Bytes of a write and of a read.
+    /// Bytes per write and per read.
     pub chunk_bytes: u32,
     /// Which host the CPU serves first.
     pub first: First,
@@ -28,26 +28,26 @@ pub struct Job {
     pub between: Between,
 }
 
-/// What lies between the two hosts.
+/// The network between the two hosts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Between {
     /// A wire.
     #[default]
     Wire,
-    /// A router, and behind it, towards the receiver, a bridge that may police ACKs:
-    /// half of Fig. 2 of Pavilanskas 2010.
+    /// A router and, between it and the receiver, a bridge that may police ACKs: half of Fig. 2 of
+    /// Pavilanskas 2010.
     Router {
-        /// What leaves the sender is shaped to this, packet by packet, bit/s.
+        /// Rate to which the sender's egress is shaped, packet by packet, bit/s.
         shape_bps: u64,
-        /// Pure ACKs that the bridge lets pass, in bits of Ethernet frames a second; all
+        /// Rate of pure ACKs that the bridge lets pass, in bits of Ethernet frames per second; all
         /// if `None`.
         acks_bps: Option<u64>,
     },
 }
 
 impl Between {
-    /// Wires in a row; each is a pair of interfaces.
+    /// Number of wires in a row; each is a pair of interfaces.
     pub(super) fn wires(self) -> usize {
         match self {
             Self::Wire => 1,
@@ -60,23 +60,23 @@ impl Between {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum First {
-    /// The receiver answers each packet at once, like a host with time to
-    /// spare; what is left of the CPU is the sender's. A slow sender.
+    /// A slow sender: the receiver answers each packet at once, like a host with time to spare, and
+    /// the rest of the CPU is the sender's.
     Receiver,
-    /// Both take turns, as the scheduler sees fit. Two slow hosts.
+    /// Two slow hosts: the scheduler shares the CPU between them.
     Neither,
 }
 
-/// What a guest reports.
+/// The report of a guest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// `uname -sr` in the guest.
     pub kernel: String,
-    /// State at equal steps from the start of the flow to its end.
+    /// Samples at equal intervals from the start of the flow to its end.
     pub samples: Vec<Sample>,
 }
 
-/// Where things stand at one moment; counters run from the start of the guest.
+/// State at one moment; counters start when the guest starts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
     /// Time since the flow began, ns.
@@ -87,7 +87,7 @@ pub struct Sample {
     pub data_segments: u64,
     /// Segments that the receiver sent: its ACKs.
     pub acks: u64,
-    /// Segments that the sender sent again.
+    /// Segments that the sender retransmitted.
     pub retransmits: u64,
     /// Time that the CPU was idle, ns (in steps of 10 ms).
     pub idle_ns: u64,
@@ -107,11 +107,11 @@ pub struct Sample {
     pub ssthresh: u32,
     /// The policy's `r` (`ack_rate_val` of the paper), if it is traced and has one.
     pub ack_rate: Option<u32>,
-    /// Its bound (`ack_rate_max` of the paper).
+    /// The upper bound of `r` (`ack_rate_max` of the paper).
     pub ack_rate_max: Option<u32>,
 }
 
-/// What happened between two samples.
+/// Differences between two samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Span {
     /// Length, ns.
@@ -120,7 +120,7 @@ pub struct Span {
     pub bytes: u64,
     /// Segments that the sender sent.
     pub data_segments: u64,
-    /// ACKs.
+    /// ACKs sent.
     pub acks: u64,
     /// Retransmissions.
     pub retransmits: u64,
@@ -137,9 +137,8 @@ pub struct Span {
 }
 
 impl Record {
-    /// What happened between two moments of the flow (nearest samples at or
-    /// after them; to the last sample if `to_ns` lies behind it). `None` if
-    /// they are not two different samples.
+    /// Differences between two moments of the flow: from the first sample at or after `from_ns` to
+    /// the first at or after `to_ns`, or to the last sample. `None` if they are the same sample.
     #[must_use]
     pub fn span(&self, from_ns: u64, to_ns: u64) -> Option<Span> {
         let last = self.samples.last()?;
@@ -162,7 +161,7 @@ impl Record {
 }
 
 impl Span {
-    /// Bits that the receiving application read, a second.
+    /// Goodput at the receiving application, bit/s.
     #[must_use]
     pub fn goodput_bps(&self) -> f64 {
         self.bytes as f64 * 8e9 / self.ns as f64
@@ -174,21 +173,21 @@ impl Span {
         self.busy_ns as f64 / self.ns as f64
     }
 
-    /// Share of the time that the two hosts' threads worked, 0…1: without what idles, and without
-    /// what belongs to neither.
+    /// Share of the time that the threads of the two hosts worked, 0…1; this excludes idle time and
+    /// what belongs to neither host.
     #[must_use]
     pub fn load_of_hosts(&self) -> f64 {
         (self.sender_ns + self.receiver_ns) as f64 / self.ns as f64
     }
 
-    /// Segments of data for each ACK; `None` without ACKs.
+    /// Data segments per ACK; `None` without ACKs.
     #[must_use]
     pub fn segments_per_ack(&self) -> Option<f64> {
         (self.acks > 0).then(|| self.data_segments as f64 / self.acks as f64)
     }
 
-    /// Guest instructions for each megabyte (10⁶ B) delivered, of CPU time
-    /// `ns` on a machine of that `shift`; `None` if nothing was delivered.
+    /// Guest instructions per megabyte (10⁶ B) delivered, for the CPU time `ns` on a machine with
+    /// this `shift`; `None` if nothing was delivered.
     #[must_use]
     pub fn instructions_per_mb(&self, ns: u64, shift: u8) -> Option<f64> {
         let instructions = ns as f64 / f64::from(1_u32 << shift.min(31));
@@ -235,7 +234,7 @@ mod tests {
             ..span
         };
         assert_eq!(span.load_of_hosts(), 0.25);
-        // 250 ms at 8 ns an instruction, for 3 MB.
+        // 250 ms at 8 ns per instruction, for 3 MB.
         let per_mb = span.instructions_per_mb(span.busy_ns, 3).unwrap();
         assert!((per_mb - 31_250_000.0 / 3.0).abs() < 1e-3, "{per_mb}");
     }

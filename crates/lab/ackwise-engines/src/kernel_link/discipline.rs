@@ -5,19 +5,19 @@ use std::time::Duration;
 use ackwise_config::queues::{AckFilter, CakeTin, FqCodel, Queue, QueueLimit, Red, RedPreset};
 use ackwise_scenario::Direction;
 
-/// The queue of a link with a rate, if the scenario sets none: what Linux gives
-/// a device (`txqueuelen`).
+/// The queue of a link with a rate if the scenario sets none: Linux's default for a device
+/// (`txqueuelen`).
 pub(crate) const DEFAULT_QUEUE_PACKETS: usize = 1000;
-/// How long a shaper may be late without its rate falling short. Beyond that
-/// nothing is saved up: a link sends one packet after another.
+/// How late a shaper may be without losing rate. Longer delays are not made up for: a link sends
+/// one packet after another.
 const CREDIT_NS: u64 = 5_000;
-/// What RED takes for a packet where the scenario names none, bytes.
+/// Mean packet size that RED assumes if the scenario sets none, bytes.
 const MEAN_PACKET: u32 = 500;
 /// Floyd 1997: thresholds in packets, and the probability at the upper one.
 const FLOYD: ([u32; 2], f64) = ([5, 15], 0.1);
 
-/// What a direction asks for that the kernel has not, or has otherwise: the key, and why, with a
-/// way to mend it.
+/// The first feature of a direction that the kernel lacks or implements differently: its key, and
+/// the reason with a way to fix it.
 pub(crate) fn refused(direction: &Direction) -> Option<(&'static str, String)> {
     let more = direction
         .own_queue_keys()
@@ -26,7 +26,7 @@ pub(crate) fn refused(direction: &Direction) -> Option<(&'static str, String)> {
     if let Some(key) = more {
         return Some(not_there(key, "the kernel"));
     }
-    // Without `..`: a discipline that `commands` does not know is refused here.
+    // Without `..`, so that a new field that `commands` does not know fails to compile here.
     let Queue {
         limit,
         counts_sending: _,
@@ -79,11 +79,11 @@ fn red_refused(red: &Red) -> Option<(&'static str, String)> {
     Some(not_there(key, "the kernel's RED"))
 }
 
-/// The arguments of `tc` that make a device send at a rate from such a queue.
+/// The arguments of `tc` that make a device send at a rate from this queue.
 ///
-/// HTB with (almost) no burst: a packet leaves when the time of those before it
-/// is over, and its own time is added later, by the wire. cake has the same
-/// virtual clock of its own.
+/// HTB has (almost) no burst: a packet leaves when the transmission time of those before it is
+/// over, and the wire adds its own transmission time later. cake has a virtual clock of the same
+/// kind.
 pub(super) fn commands(device: &str, rate_bps: u64, queue: Option<&Queue>) -> Vec<String> {
     if let Some((queue, cake)) = queue.and_then(|queue| Some((queue, queue.cake?))) {
         let filter = match queue.ack_filter {
@@ -120,16 +120,16 @@ pub(super) fn commands(device: &str, rate_bps: u64, queue: Option<&Queue>) -> Ve
     ]
 }
 
-/// The commands that let TCP packets of less than 128 bytes, which ACKs are, go to a tin. Cake
-/// takes a priority with its own handle for the number of a tin, in the order bulk, best effort,
-/// video, voice.
+/// The commands that classify TCP packets of less than 128 bytes, as ACKs are, into a tin. Cake
+/// interprets a priority with its own handle as the number of a tin, in the order bulk, best
+/// effort, video, voice.
 fn acks_to(device: &str, tin: CakeTin) -> [String; 3] {
     let minor = match tin {
         CakeTin::Bulk => 1,
         CakeTin::Video => 3,
         CakeTin::Voice => 4,
     };
-    // IPv4 has its whole length at 2, IPv6 what follows its header at 4.
+    // IPv4 has the total length at offset 2, IPv6 the payload length at offset 4.
     let filter = |protocol: &str, short: &str| {
         format!(
             "filter add dev {device} egress protocol {protocol} u32 {short} \
@@ -186,7 +186,7 @@ fn fq_codel(limit: QueueLimit, keys: &FqCodel) -> String {
     text
 }
 
-/// The kernel's RED counts in bytes; its weight is `tc`'s choice for the burst
+/// The arguments of RED. The kernel's RED counts in bytes; `tc` derives its weight from the burst
 /// that Floyd recommends, (2 min + max) / 3.
 fn red(rate_bps: u64, limit: QueueLimit, red: &Red) -> String {
     let mean = red.mean_packet.unwrap_or(MEAN_PACKET);
@@ -230,7 +230,7 @@ mod tests {
                 "qdisc add dev q parent 1:1 handle 2: pfifo limit 100",
             ]
         );
-        // Less than a byte is saved up in 5 µs.
+        // The credit of 5 µs is less than a byte.
         assert!(commands("q", 200_000, None)[1].contains("burst 1b"));
         assert!(commands("q", 200_000, None)[2].ends_with("pfifo limit 1000"));
     }

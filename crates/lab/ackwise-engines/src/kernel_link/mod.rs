@@ -1,15 +1,14 @@
-//! A link made of the kernel's own parts, in a namespace of its own:
+//! A link made of the kernel's own parts, in a separate namespace:
 //!
 //! ```text
 //! node ─► end0 ─redirect─► forward0│forward1 ─redirect─► end1 ─► node
 //!                         rate, queue                   wire: delay, loss
 //! ```
 //!
-//! and the same back. Where the delay varies, another pair of devices before the wire adds the time
-//! that each packet takes on it. No packet visits user space; in virtual time that is most
-//! of what a run costs. A node's device gives packets off its sockets' account
-//! at once, as when a network card has sent them: what waits before a link
-//! waits in another box.
+//! and the same in the other direction. Where the delay varies, another pair of devices before the
+//! wire adds each packet's transmission time. No packet visits user space, which in virtual time
+//! would be most of the cost of a run. A node's device uncharges packets from their sockets at
+//! once, as when a network card has sent them: packets that wait before a link wait in another box.
 //!
 //! Frames are seen as they enter, as they leave the queue, and as they arrive,
 //! by a packet socket with shared memory.
@@ -51,32 +50,33 @@ use netem::Netem;
 pub(crate) use police::can as can_police;
 use ring::{Frame, RETIRE_MS, Ring};
 
-/// The ends, in the link's namespace.
+/// The two end devices in the link's namespace.
 const ENDS: [&str; 2] = ["end0", "end1"];
-/// The policer of each direction, in the link's namespace.
+/// The policer index of each direction, in the link's namespace.
 const POLICERS: [u32; 2] = [1, 2];
-/// Before and behind the queue of the direction from end 0 and from end 1.
+/// The devices before and behind the queue, for the direction from end 0 and from end 1.
 const QUEUES: [[&str; 2]; 2] = [["forward0", "forward1"], ["reverse0", "reverse1"]];
-/// Where each packet takes its own time, if the delay after that varies.
+/// The devices that add each packet's transmission time, if the delay after that varies.
 const SENDERS: [[&str; 2]; 2] = [["sends0", "sent0"], ["sends1", "sent1"]];
-/// On their way along a wire; nothing that a scenario can ask for needs more.
+/// Limit of packets in flight on a wire; no scenario needs more.
 const IN_FLIGHT: u32 = 10_000_000;
-/// A rate at which no packet takes a nanosecond, bytes a second.
+/// A rate at which every packet takes less than a nanosecond, bytes per second.
 const NO_TIME: u64 = 1 << 50;
-/// Switches checksums by the device; without them it cuts no segments either.
+/// Switches checksum offload; without it, segmentation offload is off too.
 const ETHTOOL_STXCSUM: u32 = 0x17;
-/// Queues are looked at this often.
+/// Interval at which queues are sampled.
 const LOOK_NS: u64 = 10_000_000;
 
-/// A link's namespace, built.
+/// The namespace of a link that has been built.
 #[derive(Debug)]
 pub struct LinkSpace {
     namespace: Namespace,
-    /// What the directions have beside a wire.
+    /// The parts that each direction has besides a wire.
     parts: [Parts; 2],
 }
 
-/// Whether netem does what both directions ask for: it reorders by sending early.
+/// Whether netem supports both directions. It does not support reordering, which it would do by
+/// sending early.
 #[must_use]
 pub(crate) fn can(link: &Link) -> bool {
     [&link.forward, &link.reverse]
@@ -92,17 +92,17 @@ fn parts(link: &Link) -> [Parts; 2] {
     })
 }
 
-/// What a direction has beside its wire.
+/// The parts of a direction besides its wire.
 #[derive(Debug, Clone, Copy)]
 struct Parts {
-    /// A queue.
+    /// Whether there is a queue.
     queue: bool,
-    /// A pair of devices where each packet takes its own time.
+    /// Whether there is a pair of devices that adds each packet's transmission time.
     sender: bool,
 }
 
 impl Parts {
-    /// The pairs of devices that packets pass on the way from an end.
+    /// The pairs of devices that packets pass from an end.
     fn pairs(self, from: usize) -> Vec<[&'static str; 2]> {
         let queue = self.queue.then_some(QUEUES[from]);
         let sender = self.sender.then_some(SENDERS[from]);
@@ -111,7 +111,7 @@ impl Parts {
 }
 
 impl LinkSpace {
-    /// Builds a link between two interfaces, which it makes too.
+    /// Builds a link and the two interfaces that it joins.
     ///
     /// # Errors
     /// The kernel has no netem or another discipline, or a name is taken.
@@ -215,8 +215,8 @@ fn redirections(parts: [Parts; 2]) -> Vec<String> {
     commands
 }
 
-/// What a wire does with what the queue gives it: packets come one after
-/// another, so that `rate` adds each its own time, and no more.
+/// The wire behind the queue. Packets arrive one after another, so `rate` adds each packet's
+/// transmission time and nothing else.
 fn wire(direction: &Direction, seed: u64) -> Netem {
     let of_all = |share: f64| {
         let share = Probability::from_fraction(share).as_fraction();
@@ -227,28 +227,28 @@ fn wire(direction: &Direction, seed: u64) -> Netem {
         jitter_ns: nanos(direction.jitter),
         rate: match direction.rate_bps {
             Some(bps) => bps.div_ceil(8),
-            // With a rate the order is kept.
+            // netem keeps the order if it has a rate.
             None if !direction.jitter.is_zero() => NO_TIME,
             None => 0,
         },
         loss: of_all(direction.loss),
         duplicate: of_all(direction.duplicate),
         limit: IN_FLIGHT,
-        // A seed of its own; 0 is one as well.
+        // A separate seed; 0 is valid too.
         seed: Rng::new(seed).next_u64(),
     }
 }
 
 impl Netem {
-    /// Parts a wire in two: the first adds each packet its own time, and the second delays it by a
-    /// time that may vary. In one, a packet after a late one could not catch up.
+    /// Splits a wire in two: the first adds each packet's transmission time, and the second delays
+    /// it by a time that may vary. In a single netem, a packet after a late one could not catch up.
     fn in_two(self) -> [Netem; 2] {
         let sender = Netem {
             rate: self.rate,
             limit: IN_FLIGHT,
             ..Netem::default()
         };
-        // With a rate the order is kept.
+        // netem keeps the order if it has a rate.
         let wire = Netem {
             rate: NO_TIME,
             ..self
@@ -257,8 +257,8 @@ impl Netem {
     }
 }
 
-/// Makes of a node's device one that sends every packet by itself, with its
-/// checksum, and takes it off the socket's account.
+/// Makes a node's device send every packet by itself, with its checksum, and uncharge it from its
+/// socket at once.
 fn leave_alone(name: &str) -> Result<(), LabError> {
     ethtool(name, ETHTOOL_STXCSUM).map_err(LabError::os(format!(
         "cannot switch off the offloads of {name}"
@@ -273,7 +273,7 @@ fn leave_alone(name: &str) -> Result<(), LabError> {
         .map_err(LabError::os(format!("cannot give {name} a netem")))
 }
 
-/// Switches something off.
+/// Switches off a feature.
 fn ethtool(name: &str, command: u32) -> io::Result<()> {
     /// `struct ethtool_value`.
     #[repr(C)]
@@ -289,7 +289,7 @@ fn ethtool(name: &str, command: u32) -> io::Result<()> {
     // SAFETY: the descriptor was just opened and is owned by nobody else.
     let socket = unsafe { <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd) };
     let mut value = Value { command, data: 0 };
-    // SAFETY: `ifreq` is plain old data for which all zeroes is a value.
+    // SAFETY: `ifreq` is plain old data for which all zeroes is valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().take(15).zip(name.bytes()) {
         *to = from as libc::c_char;
@@ -309,73 +309,73 @@ fn ethtool(name: &str, command: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// What to see of a link.
+/// What to observe on a link.
 #[derive(Debug)]
 pub struct Watching {
     /// Name of the link, for messages.
     pub name: String,
-    /// Counts what crosses.
+    /// Counts what crosses the link.
     pub counter: WireCounter,
     /// Captures at its two ends.
     pub captures: [Option<Pcap>; 2],
-    /// What each direction polices, and the ports of the flows that it is for.
+    /// The policer of each direction, and the ports of the flows that it applies to.
     pub police: [Option<(Police, Vec<u16>)>; 2],
-    /// Queue lengths are noted this often from `start_ns` on; 0: never.
+    /// Sampling interval of queue lengths, from `start_ns` on; 0 for no samples.
     pub sample_ns: u64,
     /// Start of the samples.
     pub start_ns: u64,
 }
 
-/// What one direction did.
+/// The statistics of one direction.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DirectionStats {
-    /// Packets that came, without those that were policed away.
+    /// Packets that arrived, without those that the policer dropped.
     pub arrivals: u64,
     /// Packets that its policer dropped, if it has one.
     pub policed: Option<u64>,
-    /// Packets that the queue dropped, the next three apart.
+    /// Packets that the queue dropped, including `early` but not `filtered`.
     pub drops: u64,
     /// Packets that RED dropped early, among `drops`.
     pub early: u64,
     /// Packets marked.
     pub marks: u64,
-    /// ACKs that cake's filter removed.
+    /// ACKs that cake's filter removed; `None` without cake.
     pub filtered: Option<u64>,
     /// Packets that the wire lost.
     pub lost: u64,
-    /// Longest queue of those looked at.
+    /// Longest queue length observed.
     pub max_packets: u32,
-    /// The lengths looked at.
+    /// Mean of the observed queue lengths.
     pub mean_length: MeanLength,
-    /// Those that were noted.
+    /// The recorded samples.
     pub lengths: Vec<QueueSample>,
 }
 
-/// What a link told at its end.
+/// The final report of a link.
 #[derive(Debug)]
 pub struct KernelReport {
-    /// What crossed.
+    /// Counts of what crossed the link.
     pub counter: WireCounter,
     /// The statistics of the two directions.
     pub directions: [DirectionStats; 2],
-    /// What went wrong.
+    /// Errors during the run.
     pub errors: Vec<String>,
 }
 
-/// A link at work.
+/// A running link.
 #[derive(Debug)]
 pub struct KernelLink {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<KernelReport>>,
-    /// Goes last.
+    /// Dropped last.
     _space: LinkSpace,
 }
 
 impl KernelLink {
-    /// Begins to watch.
+    /// Starts to observe the link.
     ///
     /// # Errors
-    /// The caller may not, or there is no memory.
+    /// The caller lacks the permission, or there is no memory.
     pub fn start(space: LinkSpace, watching: Watching) -> Result<Self, LabError> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -437,7 +437,7 @@ impl KernelLink {
         Ok(link)
     }
 
-    /// Ends the link and returns what it did.
+    /// Ends the link and returns its report.
     ///
     /// # Errors
     /// Its thread panicked.
@@ -460,7 +460,7 @@ impl Drop for KernelLink {
     }
 }
 
-/// What a frame does where it is seen; the number is the end that sent it.
+/// The stage at which a frame is seen, with the end that sent it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Ingress(usize),
@@ -468,12 +468,12 @@ enum Stage {
     Arrives(usize),
 }
 
-/// Interfaces, and what it means to be seen there.
+/// The observed interfaces, and the stage that each stands for.
 #[derive(Debug, Default)]
 struct Taps {
     queued: [bool; 2],
     stages: HashMap<(i32, bool), Stage>,
-    /// By direction: of the queue, and of the wire.
+    /// For each direction, the interface of the queue and of the wire.
     interfaces: [(Option<i32>, i32); 2],
 }
 
@@ -508,7 +508,7 @@ impl Taps {
     }
 }
 
-/// To be taken off the time of day for the clock that runs are measured by.
+/// Difference between the time of day and the clock that runs are measured by.
 fn realtime_offset_ns() -> u64 {
     let real = clock_gettime(ClockId::CLOCK_REALTIME).map_or(0, |time| {
         u64::try_from(Duration::from(time).as_nanos()).unwrap_or(u64::MAX)
@@ -539,7 +539,7 @@ impl Seen {
                 let queued = self.taps.queued[from];
                 self.count(segment, frame.length, at_ns, |is_data| is_data || !queued);
             }
-            // What acknowledges counts when the queue has let it through.
+            // ACKs count once they have left the queue.
             Stage::QueueEgress(_) => {
                 self.count(segment, frame.length, at_ns, |is_data| !is_data);
             }
@@ -577,7 +577,7 @@ impl Seen {
 struct Watch {
     ring: Ring,
     netlink: Netlink,
-    /// Which directions have a policer.
+    /// Whether each direction has a policer.
     policed: [bool; 2],
     seen: Seen,
     next_look_ns: u64,
@@ -588,8 +588,8 @@ struct Watch {
 impl Watch {
     fn run(mut self, stop: &AtomicBool) -> KernelReport {
         loop {
-            // What was sent before the request to stop is still counted: the
-            // kernel hands it over within a few of these.
+            // Frames sent before the stop request are still counted: the kernel hands them over
+            // within a few of these.
             let last = stop.load(Ordering::Relaxed);
             let now = now_ns();
             if now >= self.next_look_ns && !last {
@@ -613,7 +613,7 @@ impl Watch {
     fn wait(&self, ns: u64) {
         let mut waiting = [PollFd::new(self.ring.fd(), PollFlags::POLLIN)];
         let timeout = TimeSpec::from_duration(Duration::from_nanos(ns));
-        // Woken by a signal or not at all: the loop looks at everything anyway.
+        // The result does not matter: the loop checks everything in any case.
         let _ = ppoll(&mut waiting, Some(timeout), None);
     }
 
@@ -681,7 +681,7 @@ impl Watch {
         }
     }
 
-    /// What disciplines have counted in all.
+    /// Reads the total counters of the disciplines.
     fn totals(&mut self) -> Result<(), LabError> {
         let text = command::run("tc", &["-s", "-j", "qdisc", "show"])?;
         let all: Vec<serde_json::Value> =
@@ -722,11 +722,10 @@ impl Watch {
     }
 }
 
-/// Tries whether the kernel has what a link is made of, in a namespace of its
-/// own.
+/// Tests, in a separate namespace, whether the kernel has what a link is made of.
 ///
 /// # Errors
-/// No namespace can be made.
+/// No namespace can be created.
 pub(crate) fn kernel_has_netem(probe: &Namespace) -> Result<bool, LabError> {
     probe.inside(|| {
         let netem = Netem {
@@ -743,8 +742,8 @@ pub(crate) fn kernel_has_netem(probe: &Namespace) -> Result<bool, LabError> {
     })
 }
 
-/// Bursts of a sender must not be lost between the devices of a link: a machine
-/// of our own may be told so for all namespaces.
+/// Raises the backlog so that bursts of a sender are not lost between the devices of a link. The
+/// setting is for all namespaces; use it only in our own machine.
 pub(crate) fn make_room() -> io::Result<()> {
     fs::write("/proc/sys/net/core/netdev_max_backlog", "1000000")
 }

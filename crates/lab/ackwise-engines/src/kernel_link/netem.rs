@@ -1,4 +1,4 @@
-//! The kernel's `netem`, with a seed, which the `tc` of many distributions does not know.
+//! The kernel's `netem` with a seed, which the `tc` of many distributions does not support.
 
 use std::io;
 
@@ -12,38 +12,40 @@ const TCA_NETEM_LATENCY64: u16 = 10;
 const TCA_NETEM_JITTER64: u16 = 11;
 const TCA_NETEM_PRNG_SEED: u16 = 14;
 
-/// What `netem` is to do. Nothing of it is rounded to the kernel's ticks.
+/// The parameters of a `netem`. They are not rounded to the kernel's ticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Netem {
     /// The delay of every packet, in nanoseconds.
     pub delay_ns: u64,
-    /// The delay varies uniformly by ± this, in nanoseconds. The order is kept if there is a rate.
+    /// Jitter: the delay varies uniformly by ± this, in nanoseconds. The order is kept if there is
+    /// a rate.
     pub jitter_ns: u64,
-    /// Bytes per second; 0 for no limit. A packet's own time is added to its delay.
+    /// Bytes per second; 0 for no limit. A packet's transmission time is added to its delay.
     pub rate: u64,
-    /// How many of 2³² packets are lost.
+    /// Loss probability in units of 2⁻³².
     pub loss: u32,
-    /// How many of 2³² packets are duplicated.
+    /// Duplication probability in units of 2⁻³².
     pub duplicate: u32,
-    /// The largest number of packets in flight.
+    /// Maximum number of packets in flight.
     pub limit: u32,
     /// The seed of its random numbers (Linux 6.6).
     pub seed: u64,
 }
 
 impl Netem {
-    /// Makes it the root queue discipline of an interface of the calling thread's network
+    /// Makes this the root queue discipline of an interface of the calling thread's network
     /// namespace.
     ///
     /// # Errors
-    /// There is no such interface, it has a root queue discipline, or the kernel has no `netem`.
+    /// There is no such interface, it already has a root queue discipline, or the kernel has no
+    /// `netem`.
     pub fn add_to(&self, interface: &str) -> io::Result<()> {
         let index = if_nametoindex(interface)?;
         Netlink::open()?.add_root_qdisc(index, "netem", &self.options())
     }
 
     fn options(&self) -> Vec<u8> {
-        // struct tc_netem_qopt: latency and jitter are given below instead.
+        // struct tc_netem_qopt: latency and jitter are set by attributes below.
         let mut bytes = Vec::new();
         for word in [0, self.limit, self.loss, 0, self.duplicate, 0] {
             bytes.extend(u32::to_ne_bytes(word));

@@ -1,8 +1,8 @@
-//! A policer of the kernel's: a token bucket of `tc`, where a direction enters its link.
+//! The kernel's policer: a token bucket of `tc` at the ingress of a direction.
 //!
-//! The same bucket as [`crate::police`], which has other ways to choose as well. Filters are
-//! u32's, which look at fixed places: a pure ACK is TCP of whose flags ACK is set and none of
-//! SYN, FIN and RST, in an IP packet that is as long as its headers.
+//! It is the same bucket as in [`crate::police`], which has other modes as well. The filters are of
+//! type u32, which matches at fixed offsets: a pure ACK is TCP with ACK set and SYN, FIN and RST
+//! clear, in an IP packet that is as long as its headers.
 
 use ackwise_config::queues::{Length, Police, PoliceHow};
 use ackwise_scenario::Direction;
@@ -12,15 +12,15 @@ use super::tc;
 use crate::command;
 use crate::error::LabError;
 
-/// Priority of the filter behind those of a policer, and of whatever passes it.
+/// Priority of the filter that runs after those of a policer and matches whatever passes it.
 pub(super) const PASSES: u32 = 9;
-/// TCP's header, 32-bit words.
+/// Possible lengths of TCP's header, in 32-bit words.
 const HEADERS: std::ops::RangeInclusive<u32> = 5..=15;
-/// ACK, and the flags that it is told by.
+/// Value and mask of the flags of a pure ACK.
 const ACK: &str = "0x10 0x17";
 
-/// Whether the kernel polices as a direction asks for. Without a rate of its own a link has no
-/// queue, and ACKs are counted where they enter, those that are dropped among them.
+/// Whether the kernel can police as a direction asks for. A link without a rate has no queue, so
+/// ACKs are counted at ingress, including those that are dropped.
 #[must_use]
 pub(crate) fn can(direction: &Direction) -> bool {
     direction.police.as_ref().is_none_or(|police| {
@@ -28,14 +28,14 @@ pub(crate) fn can(direction: &Direction) -> bool {
     })
 }
 
-/// Where a version of IP has what a filter asks for, bytes from the IP header on.
+/// Offsets that the filters need for a version of IP, in bytes from the IP header.
 struct Places {
     protocol: &'static str,
     priority: u32,
-    /// That the next header is TCP's, and where that begins.
+    /// Match for TCP as the next header, and its offset.
     is_tcp: &'static str,
     tcp: u32,
-    /// The length, and what it counts of IP's header.
+    /// The length field, and the part of the IP header that it includes.
     length: u32,
     counted: u32,
 }
@@ -59,8 +59,8 @@ const PLACES: [Places; 2] = [
     },
 ];
 
-/// Makes the policer `index` of this namespace, for what comes in by `device`, of the flows with
-/// these ports if there are any.
+/// Installs the policer `index` of this namespace for packets that arrive on `device`, limited to
+/// the flows with these ports if there are any.
 pub(super) fn install(
     device: &str,
     index: u32,
@@ -81,7 +81,7 @@ fn commands(device: &str, index: u32, police: &Police, ports: &[u16]) -> Vec<Str
     let PoliceHow::Bucket(bucket) = police.how else {
         return Vec::new();
     };
-    // At ingress a packet's length is IP's.
+    // At ingress a packet's length excludes the link-layer header.
     let (overhead, least) = match bucket.length {
         Length::Ip => (0, 0),
         Length::EthernetPayload => (0, 46),
@@ -113,7 +113,7 @@ fn commands(device: &str, index: u32, police: &Police, ports: &[u16]) -> Vec<Str
     commands
 }
 
-/// Matches for a pure ACK, one for each length of its header; or one for whatever it is.
+/// Matches for a pure ACK, one for each TCP header length; or a single empty match for all packets.
 fn sizes(places: &Places, pure_acks: bool) -> Vec<String> {
     if !pure_acks {
         return vec![String::new()];
@@ -131,7 +131,7 @@ fn sizes(places: &Places, pure_acks: bool) -> Vec<String> {
     HEADERS.map(of).collect()
 }
 
-/// Matches for either end of these flows; or one for all.
+/// Matches for either end of these flows; or a single empty match for all flows.
 fn sides(places: &Places, ports: &[u16]) -> Vec<String> {
     if ports.is_empty() {
         return vec![String::new()];
@@ -142,7 +142,7 @@ fn sides(places: &Places, ports: &[u16]) -> Vec<String> {
     ports.iter().flat_map(at).collect()
 }
 
-/// What the policers of this namespace have dropped, by their index.
+/// Packets that the policer with this index has dropped.
 pub(super) fn dropped(index: u32) -> Result<u64, LabError> {
     let text = command::run("tc", &["-s", "-j", "actions", "show", "action", "police"])?;
     let said: Value = serde_json::from_str(&text).map_err(|error| LabError::Os {
@@ -192,7 +192,7 @@ mod tests {
             "actions add action police rate 430000bit burst 5000b overhead 18 mpu 64 mtu 65535 \
              conform-exceed drop/continue index 2"
         );
-        // With time stamps: 32 bytes of TCP.
+        // With timestamps, the TCP header has 32 bytes.
         assert_eq!(
             all[1 + 3],
             "filter add dev end1 ingress protocol ip prio 1 u32 match u8 0x45 0xff at 0 \

@@ -1,5 +1,5 @@
-//! Frames of all interfaces of a namespace, through memory shared with the
-//! kernel (`TPACKET_V3`): a system call for thousands of frames.
+//! Frames of all interfaces of a namespace, through memory shared with the kernel (`TPACKET_V3`):
+//! one system call for thousands of frames.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -9,29 +9,29 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use ackwise_netdev::packet_socket::{self, Layer, Receives};
 use ackwise_netdev::sockopt::{self, attach_filter, instruction, set_int};
 
-/// Enough of a frame for every header and option.
+/// Bytes kept of a frame: enough for every header and option.
 pub(super) const SNAP: usize = 256;
 const BLOCK: usize = 256 * 1024;
 const BLOCKS: usize = 64;
-/// A block that is not full is handed over after this, ms.
+/// Timeout after which the kernel hands over a block that is not full, ms.
 pub(super) const RETIRE_MS: u16 = 50;
 const PACKET_OUTGOING: u8 = 4;
 // Offsets in struct tpacket_block_desc and struct tpacket3_hdr.
 const STATUS: usize = 8;
 const HEADER: usize = 48;
 
-/// A frame as the ring has it.
+/// A frame in the ring.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame<'a> {
-    /// Where it was seen.
+    /// The interface on which it was seen.
     pub interface: i32,
-    /// Whether it left by the interface, else it came in.
+    /// Whether the frame left by the interface; otherwise it arrived.
     pub outgoing: bool,
-    /// Its first bytes.
+    /// The first bytes of the frame.
     pub bytes: &'a [u8],
-    /// Its whole length.
+    /// The length of the whole frame.
     pub length: usize,
-    /// When, by the clock of the world.
+    /// Time of capture by the real-time clock.
     pub realtime_ns: u64,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Ring {
     next: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone, wherever it goes.
+// SAFETY: the mapping belongs to this value alone, on whatever thread it is.
 unsafe impl Send for Ring {}
 
 impl Drop for Ring {
@@ -52,7 +52,7 @@ impl Drop for Ring {
     }
 }
 
-/// Takes everything but what is seen on these interfaces.
+/// A filter that accepts everything except frames on these interfaces.
 fn filter(skip: &[i32]) -> Vec<libc::sock_filter> {
     let interface = (libc::SKF_AD_OFF + libc::SKF_AD_IFINDEX) as u32;
     let mut program = vec![instruction(
@@ -62,7 +62,7 @@ fn filter(skip: &[i32]) -> Vec<libc::sock_filter> {
         interface,
     )];
     for (index, &skipped) in skip.iter().enumerate() {
-        // To the last instruction, which drops.
+        // Jumps to the last instruction, which drops.
         let over = (skip.len() - index) as u8;
         program.push(instruction(
             libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
@@ -77,7 +77,8 @@ fn filter(skip: &[i32]) -> Vec<libc::sock_filter> {
 }
 
 impl Ring {
-    /// In the calling thread's namespace; frames of `skip` are left out.
+    /// Opens a ring in the calling thread's namespace; frames on the interfaces in `skip` are left
+    /// out.
     pub fn open(skip: &[i32]) -> io::Result<Self> {
         let socket = packet_socket::open(Layer::Link)?;
         attach_filter(&socket, &filter(skip))?;
@@ -94,7 +95,7 @@ impl Ring {
             0,
         ];
         sockopt::set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
-        // SAFETY: a new mapping of a live descriptor, where the kernel likes.
+        // SAFETY: a new mapping of a live descriptor, at an address that the kernel chooses.
         let memory = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -118,12 +119,12 @@ impl Ring {
         Ok(ring)
     }
 
-    /// To wait for frames.
+    /// The descriptor to poll for frames.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Hands out what is there, in order; `false` if nothing was.
+    /// Hands out the available frames in order; returns `false` if there were none.
     pub fn drain(&mut self, mut each: impl FnMut(Frame<'_>)) -> bool {
         let mut any = false;
         loop {
@@ -146,7 +147,7 @@ impl Ring {
         }
     }
 
-    /// Frames for which there was no room.
+    /// Frames that were lost for lack of room.
     pub fn missed(&self) -> u32 {
         packet_socket::missed(&self.socket)
     }

@@ -1,4 +1,4 @@
-//! Makes the record of a run from what was measured.
+//! Builds the record of a run from the measurements.
 
 mod nodes;
 mod notes;
@@ -25,24 +25,24 @@ use crate::topology::LinkBackend;
 use crate::traffic::Outcome;
 use traffic::Part;
 
-/// Where a flow goes, and where it is counted.
+/// The paths of a flow, and the link on which it is counted.
 #[derive(Debug, Clone)]
 pub(super) struct FlowPaths {
     /// Node that sends the data.
     pub from: usize,
     /// Node that receives them.
     pub to: usize,
-    /// Port of its listening side.
+    /// Port of the listening side.
     pub port: u16,
-    /// DirectionStats of the data.
+    /// Path of the data.
     pub data: Vec<Hop>,
-    /// DirectionStats of the ACKs.
+    /// Path of the ACKs.
     pub acks: Vec<Hop>,
     /// Link on which data and ACKs are counted.
     pub counted_on: usize,
 }
 
-/// What a link told at its end.
+/// The final report of a link.
 pub(super) struct Wired {
     link: usize,
     counter: WireCounter,
@@ -131,14 +131,14 @@ pub(super) struct Measured<'a> {
     pub errors: Vec<String>,
 }
 
-/// A run's record, and what the report says of all runs together.
+/// A run's record, and what the report says about all runs together.
 pub(crate) struct Done {
     pub run: Run,
     pub lateness: Histogram,
     pub context: RunContext,
 }
 
-/// The record of a run that could not be made.
+/// The record of a run that failed.
 pub(crate) fn failed(spec: &RunSpec, error: &LabError) -> Run {
     Run {
         errors: vec![error.to_string()],
@@ -158,7 +158,7 @@ fn empty(spec: &RunSpec) -> Run {
     }
 }
 
-/// Everything that went wrong in a run, in words.
+/// The errors of a run, as text.
 fn errors(measured: &Measured<'_>) -> Vec<String> {
     let scenario = measured.scenario;
     let mut errors = measured.errors.clone();
@@ -180,8 +180,8 @@ fn errors(measured: &Measured<'_>) -> Vec<String> {
         let Some(emulated) = &wired.emulated else {
             continue;
         };
-        // Now and then the machine is busy elsewhere; a link that is too fast
-        // for it shows all the time.
+        // The machine may be busy elsewhere for a moment; a link that is too fast for it overloads
+        // all the time.
         let windows = emulated.span_ns / WINDOW_NS;
         let overloads = emulated.overloads;
         if overloads > windows / 50 {
@@ -264,7 +264,7 @@ fn datapath_value(statistics: &[(String, Stats)], clock: Clock) -> Option<serde_
         .map(|(place, stats)| {
             let mut value = serde_json::to_value(stats).unwrap_or(serde_json::Value::Null);
             if let (Clock::Virtual, Some(map)) = (clock, value.as_object_mut()) {
-                // It includes how long the run took to prepare.
+                // The uptime includes the preparation of the run.
                 map.remove("uptime_s");
             }
             (place.clone(), value)

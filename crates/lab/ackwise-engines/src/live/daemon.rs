@@ -1,4 +1,4 @@
-//! Daemons at the ends of links, where a scenario says `by`.
+//! Gateway daemons at the ends of links, for scenarios with `by`.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use crate::error::LabError;
 use crate::queue_lengths::{MeanLength, QueueSample, put_samples};
 use crate::topology::Topology;
 
-/// Streams of the gateways' draws begin here.
+/// First random number stream of the gateways.
 const STREAM: u64 = 3000;
-/// A gateway publishes its queue so often, and is at work after the first time.
+/// A gateway publishes its queue at this interval, and is running after the first time.
 const BEAT: Duration = Duration::from_millis(60);
 const DIRECTIONS: [&str; 2] = ["forward", "reverse"];
 
@@ -21,7 +21,7 @@ fn directions(link: &Link) -> [&Direction; 2] {
     [&link.forward, &link.reverse]
 }
 
-/// What is left for the links to do.
+/// The scenario without the parts that daemons take over from the links.
 pub(super) fn without_daemons(scenario: &Scenario) -> Scenario {
     let mut scenario = scenario.clone();
     for link in &mut scenario.links {
@@ -35,10 +35,10 @@ pub(super) fn without_daemons(scenario: &Scenario) -> Scenario {
     scenario
 }
 
-/// A gateway at work; ended on drop.
+/// A running gateway, which ends on drop.
 #[derive(Debug)]
 pub(super) struct Daemon {
-    /// `link.direction`, as the record has it.
+    /// `link.direction`, as in the record.
     name: String,
     node: String,
     gateway: Gateway,
@@ -47,7 +47,7 @@ pub(super) struct Daemon {
     interval_ns: u64,
 }
 
-/// What a gateway did.
+/// The results of a gateway.
 #[derive(Debug)]
 pub(super) struct Served {
     name: String,
@@ -58,7 +58,7 @@ pub(super) struct Served {
 /// Starts the gateways of a scenario.
 ///
 /// # Errors
-/// One could not be started; those before it are gone again.
+/// One could not be started; those started before it are stopped.
 pub(super) fn start(
     scenario: &Scenario,
     arm: &Arm,
@@ -104,7 +104,8 @@ pub(super) fn start(
     Ok(daemons)
 }
 
-/// With an arm whose receivers answer marks, the gateway tells them.
+/// The configuration of a gateway. If the queue marks and the arm's receivers answer marks, the
+/// gateway echoes the marks to them.
 fn config(interface: &str, link: &Link, direction: &Direction, arm: &Arm) -> Option<Config> {
     let queue = direction.queue.clone()?;
     let marks = queue.marks();
@@ -124,12 +125,12 @@ fn config(interface: &str, link: &Link, direction: &Direction, arm: &Arm) -> Opt
 }
 
 impl Daemon {
-    /// From `start_ns` on the queue's length is noted, every so often.
+    /// Records the queue's length every `interval_ns`, starting at `start_ns`.
     pub fn note_from(&mut self, start_ns: u64, interval_ns: u64) {
         (self.next_ns, self.interval_ns) = (start_ns, interval_ns);
     }
 
-    /// Notes it, if it is time.
+    /// Records the queue's length if a sample is due.
     pub fn look(&mut self, now: u64) {
         if self.interval_ns == 0 || now < self.next_ns {
             return;
@@ -143,10 +144,10 @@ impl Daemon {
         }
     }
 
-    /// Ends it; what it did.
+    /// Ends the gateway and returns its results.
     ///
     /// # Errors
-    /// It had ended before, and why.
+    /// The gateway had ended before; the text says why.
     pub fn finish(self) -> Result<Served, String> {
         let Daemon {
             name,
@@ -167,7 +168,8 @@ impl Daemon {
 }
 
 impl Served {
-    /// Its queue is the link's; what the wire behind it lost stays.
+    /// Replaces the record of the link's queue by the gateway's, but keeps the losses of the wire
+    /// behind it.
     pub fn put_into(&self, queues: &mut Vec<QueueRecord>, start_ns: u64) {
         let stats = &self.stats;
         let found = queues.iter().position(|queue| queue.name == self.name);

@@ -1,4 +1,4 @@
-//! Attaches the datapath where an arm says so.
+//! Attaches the datapath where an arm asks for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,11 +14,10 @@ use crate::error::LabError;
 use crate::plan::FIRST_PORT;
 use crate::topology::Topology;
 
-/// Whether a placement's policy exists, takes its parameters and fits the
-/// datapath; an error says where in the file it does not.
+/// Checks that a placement's policy exists, accepts its parameters and fits the datapath.
 ///
 /// # Errors
-/// It does not.
+/// It does not; the error names the place in the file.
 pub(super) fn check(scenario: &Scenario, placement: &Placement) -> Result<(), LabError> {
     config(scenario, placement)?;
     if placement.obey_ack_rate {
@@ -30,8 +29,8 @@ pub(super) fn check(scenario: &Scenario, placement: &Placement) -> Result<(), La
     matches(scenario, placement).map(drop)
 }
 
-/// The datapath knows flows by a range of ports at one side: by that at which they
-/// listen, [`FIRST_PORT`] and up in the order of the file.
+/// The ports by which the datapath selects flows: a range at one side, the listening one. Flows
+/// listen at [`FIRST_PORT`] and up, in the order of the file.
 fn matches(scenario: &Scenario, placement: &Placement) -> Result<Matches, LabError> {
     let invalid = |why: String| LabError::Invalid(scenario.error_at(&placement.policy_span, why));
     let wanted = |flow: &Flow| placement.flows.contains(&flow.name);
@@ -60,7 +59,7 @@ fn matches(scenario: &Scenario, placement: &Placement) -> Result<Matches, LabErr
     }
     let port = |flow: usize| FIRST_PORT.saturating_add(u16::try_from(flow).unwrap_or(u16::MAX));
     let ports = Some(port(first)..=port(last));
-    // The near side has the data at the sender, and the ACKs elsewhere.
+    // At the data's sender, the local side is the one with the data; elsewhere it is the other.
     let near = (placement.position == Position::Sender) == at_data;
     Ok(Matches {
         local_ports: ports.clone().filter(|_| near),
@@ -96,20 +95,19 @@ fn config(scenario: &Scenario, placement: &Placement) -> Result<Config, LabError
     Ok(config)
 }
 
-/// A datapath at an interface, on a thread that lives in the interface's
-/// namespace; detached on drop.
+/// A datapath on an interface, run by a thread in the interface's namespace; detached on drop.
 #[derive(Debug)]
 pub(super) struct Attached {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<Stats, ackwise_datapath::Error>>>,
-    /// `node/interface`, for the record.
+    /// `node/interface`, as in the record.
     pub place: String,
 }
 
 /// Attaches the policies of an arm.
 ///
 /// # Errors
-/// One of them could not be attached; those before it are gone again.
+/// One of them could not be attached; those attached before it are detached.
 pub(super) fn attach(
     scenario: &Scenario,
     placements: &[Placement],
@@ -156,7 +154,7 @@ fn attach_one(
         options.hold_min = least;
     }
     options.cwnd_hint = placement.cwnd_hint;
-    // The wire has the queue, whose length the datapath would see on its own interface.
+    // The queue is on the wire; the datapath would only see the queue length of its own interface.
     options.fair_queue = scenario.links[link].separates_flows_of(&placement.node);
     options.matches = matches(scenario, placement)?;
     let entrance = topology.entrance(node)?;
@@ -202,7 +200,7 @@ fn attach_one(
 }
 
 impl Attached {
-    /// Detaches; the last counters.
+    /// Detaches the datapath and returns its final counters.
     pub fn finish(&mut self) -> Result<Result<Stats, ackwise_datapath::Error>, LabError> {
         self.stop.store(true, Ordering::Relaxed);
         match self.thread.take() {
@@ -267,7 +265,7 @@ mod tests {
         assert_eq!(ports("a", "[\"two\"]"), (None, Some(5002..=5002)));
         assert_eq!(ports("b", "[\"three\"]"), (None, Some(5003..=5003)));
         assert_eq!(ports("a", "[\"three\"]"), (Some(5003..=5003), None));
-        // The port of the one between is at the other side.
+        // The port of the flow between them is at the other side.
         assert_eq!(ports("b", "[\"two\", \"four\"]"), (Some(5002..=5004), None));
     }
 

@@ -1,4 +1,4 @@
-//! One run, from nothing to a record.
+//! One run, from an empty machine to a record.
 
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -27,33 +27,33 @@ use crate::topology::{LinkBackend, Topology};
 use crate::traffic::socket::Limits;
 use crate::traffic::{self, Job, Live, Outcome, Prepared};
 
-/// Between the last preparation and the first packet.
+/// Time between the end of the preparation and the first packet.
 const LEAD_NS: u64 = 100_000_000;
-/// In virtual time the first packet leaves at a multiple of this after boot:
-/// the first, unless building took longer.
+/// In virtual time, the first packet leaves at a multiple of this after boot: at the first one
+/// unless building took longer.
 const VIRTUAL_START_NS: u64 = 10_000_000_000;
-/// How long flows may take to end after the scenario's duration, at least; four
-/// times the duration if that is longer. Full queues drain slowly, and retransmission
-/// timers back off, the further the longer a flow was starved.
+/// Minimum time for flows to end after the scenario's duration; four times the duration if that is
+/// longer. Full queues drain slowly, and retransmission timers back off further the longer a flow
+/// was starved.
 const DRAIN_NS: u64 = 30_000_000_000;
-/// How often the world is looked at while flows run.
+/// Interval at which the main thread checks on the run while flows run.
 const TICK: Duration = Duration::from_millis(20);
-/// How often an observer hears that time has passed.
+/// Interval at which an observer is told of the progress.
 const NEWS_NS: u64 = 200_000_000;
 
-/// A run, and how it is made.
+/// A run, and how to do it.
 pub(super) struct Request<'a> {
     pub scenario: &'a Scenario,
     pub spec: &'a RunSpec,
     pub options: &'a RunOptions,
-    /// What links are made of.
+    /// The backend of the links.
     pub backend: LinkBackend,
     pub clock: Clock,
     /// The run's number, for the observer.
     pub index: usize,
 }
 
-/// Runs one run of a scenario.
+/// Does one run of a scenario.
 pub(super) fn run_one(
     request: &Request<'_>,
     observe: Observer<'_>,
@@ -66,8 +66,8 @@ pub(super) fn run_one(
     let mut topology = Topology::with_seed(links, request.backend, request.spec.seed)?;
     let paths = paths(scenario, arm, &topology)?;
     if clock == Clock::Virtual {
-        // From here on nothing runs that is not of this program: what `ip` and
-        // `tc` took is over, whichever release of them it was.
+        // From here on only this program runs: the time that `ip` and `tc` took, which depends on
+        // their version, is over.
         sleep_until(now_ns().next_multiple_of(VIRTUAL_START_NS / 2));
     }
     stack::set(scenario, &arm.placements, &topology)?;
@@ -162,7 +162,7 @@ fn detach(
     Ok(statistics)
 }
 
-/// Keeps what ended well, and adds the errors of the others.
+/// Keeps the successful results, and adds the errors of the others.
 fn settle<T>(ended: impl Iterator<Item = Result<T, String>>, errors: &mut Vec<String>) -> Vec<T> {
     let mut done = Vec::new();
     for one in ended {
@@ -174,7 +174,7 @@ fn settle<T>(ended: impl Iterator<Item = Result<T, String>>, errors: &mut Vec<St
     done
 }
 
-/// When traffic starts, and when it is to stop.
+/// When traffic starts, and when it should stop.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     start_ns: u64,
@@ -218,7 +218,7 @@ struct Traffic {
     span: Span,
 }
 
-/// What flows did, and what was seen of them meanwhile.
+/// The results of the flows, and the samples taken meanwhile.
 struct Carried {
     outcomes: Vec<Outcome>,
     seen: Vec<Seen>,
@@ -253,7 +253,7 @@ impl Traffic {
         })
     }
 
-    /// Lets all flows run to their end.
+    /// Runs all flows to their end.
     fn carry(
         self,
         request: &Request<'_>,
@@ -314,8 +314,8 @@ impl Traffic {
     }
 }
 
-/// When traffic starts. In virtual time always at the same distance from boot
-/// and from the kernel's ticks, however many clock readings building took.
+/// When traffic starts. In virtual time this is always at the same distance from boot and from the
+/// kernel's ticks, however many clock readings building took.
 fn start_of(clock: Clock, now: u64) -> u64 {
     match clock {
         Clock::Real => now + LEAD_NS,
@@ -327,13 +327,13 @@ fn sleep_until(at_ns: u64) {
     thread::sleep(Duration::from_nanos(at_ns.saturating_sub(now_ns())));
 }
 
-/// What follows depends on nothing that came before: at a fixed moment, the
-/// kernel's random numbers start from the run's seed again. How many were drawn
-/// until now is up to the host's libc and iproute2.
+/// Makes what follows independent of what came before: at a fixed moment, the kernel's random
+/// numbers restart from the run's seed. How many were drawn until then depends on the host's libc
+/// and iproute2.
 fn draw_a_line(start_ns: u64) {
     sleep_until(start_ns - LEAD_NS / 2);
-    // `RNDCLEARPOOL` of linux/random.h; see kernel/uml. A kernel without the
-    // patch repeats itself on the same host all the same.
+    // `RNDCLEARPOOL` of linux/random.h; see kernel/uml. Without the patch, a kernel is still
+    // reproducible on the same host.
     const RNDCLEARPOOL: libc::Ioctl = 0x5206;
     if let Ok(random) = fs::File::open("/dev/urandom") {
         // SAFETY: the request takes no argument.
@@ -341,7 +341,7 @@ fn draw_a_line(start_ns: u64) {
     }
 }
 
-/// Lets the threads of a run end, on every way out.
+/// Ends the threads of a run on every exit path.
 struct Release<'a> {
     abort: &'a AtomicBool,
     sampling_done: &'a AtomicBool,
@@ -361,7 +361,7 @@ fn panicked() -> Outcome {
     }
 }
 
-/// The way of each flow's data and of its ACKs, and where they are counted.
+/// The paths of each flow's data and ACKs, and where they are counted.
 fn paths(scenario: &Scenario, arm: &Arm, topology: &Topology) -> Result<Vec<FlowPaths>, LabError> {
     let index = |name: &str| {
         scenario
@@ -378,8 +378,8 @@ fn paths(scenario: &Scenario, arm: &Arm, topology: &Topology) -> Result<Vec<Flow
             let (from, to) = (index(&flow.from)?, index(&flow.to)?);
             let data = topology.plan.path(from, to)?;
             let acks = topology.plan.path(to, from)?;
-            // On the link of this arm's datapath; for arms without one on that
-            // of the first arm that has one, so that both count the same wire.
+            // Counts on the link of this arm's datapath. Arms without a datapath use the link of
+            // the first arm that has one, so that both count the same wire.
             let placed = std::iter::once(arm)
                 .chain(&scenario.arms)
                 .flat_map(|arm| &arm.placements)

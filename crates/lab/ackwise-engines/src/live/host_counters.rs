@@ -7,12 +7,11 @@ use ackwise_scenario::Scenario;
 use crate::error::LabError;
 use crate::topology::Topology;
 
-/// How many packets each interface, by its index in the plan, has dropped
-/// instead of sending them.
+/// Packets that each interface, by its index in the plan, has dropped instead of sending.
 pub(super) fn dropped_by_interfaces(topology: &Topology) -> Vec<u64> {
     let mut dropped = vec![0; topology.plan.interfaces.len()];
     for (node, namespace) in topology.namespaces.iter().enumerate() {
-        // A thread's own view: this file is of its namespace.
+        // A thread sees the file of its own namespace.
         let table = namespace.inside(|| {
             fs::read_to_string("/proc/thread-self/net/dev")
                 .map_err(LabError::os("cannot read /proc/thread-self/net/dev"))
@@ -37,9 +36,8 @@ pub(super) fn dropped_by_interfaces(topology: &Topology) -> Vec<u64> {
     dropped
 }
 
-/// Packets that an interface dropped during the run: an emulator did not fetch
-/// them in time, or the other end of a veth was full. They were lost on no
-/// link of the scenario.
+/// Packets that an interface dropped during the run because an emulator did not fetch them in time,
+/// or the other end of a veth was full. They were not lost on a link of the scenario.
 pub(super) fn lost_before_links(
     scenario: &Scenario,
     topology: &Topology,
@@ -61,7 +59,7 @@ pub(super) fn lost_before_links(
         .collect()
 }
 
-/// Seconds of softirq of the whole machine.
+/// Softirq time of the whole machine, in seconds.
 pub(super) fn softirq_seconds() -> f64 {
     let ticks = fs::read_to_string("/proc/stat").ok().and_then(|stat| {
         stat.lines()

@@ -1,4 +1,4 @@
-//! What happens to the network in the course of a run.
+//! Network events during a run.
 
 use ackwise_scenario::Scenario;
 
@@ -17,13 +17,13 @@ struct Waiting {
     event: Event,
 }
 
-/// What still has to happen to the network.
+/// The network events that are still to come.
 pub(super) struct Incidents<'a> {
     scenario: &'a Scenario,
     topology: &'a Topology,
-    /// The next one is last.
+    /// Pending events; the next one is last.
     waiting: Vec<Waiting>,
-    /// What went wrong with them.
+    /// Errors of the events.
     pub errors: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ impl<'a> Incidents<'a> {
         }
     }
 
-    /// Lets everything happen whose time has come.
+    /// Runs every event that is due.
     pub fn due(&mut self, now: u64, emulators: &[OnLink<Emulator>], tunnels: &mut [Tunnel]) {
         while let Some(next) = self.waiting.pop_if(|next| next.at_ns <= now) {
             if let Err(error) = self.happen(&next.event, emulators, tunnels) {

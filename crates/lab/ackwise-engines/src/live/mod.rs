@@ -49,41 +49,40 @@ pub use signals::cancel_on_signals;
 /// How to run a scenario.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
-    /// Set it and the runs end soon, leaving those that are finished in the
-    /// report; see [`cancel_on_signals`].
+    /// Set this to end the runs soon and keep the finished ones in the report; see
+    /// [`cancel_on_signals`].
     pub cancel: Arc<AtomicBool>,
-    /// How links are made.
+    /// The backend of the links.
     pub backend: LinkBackend,
-    /// Where captures go if the scenario asks for them; the current directory
-    /// if `None`.
+    /// Directory for captures, if the scenario asks for them; the current directory if `None`.
     pub capture_dir: Option<PathBuf>,
-    /// Only these runs (by `RunSpec::id`); all if empty.
+    /// The runs to do (by `RunSpec::id`); all if empty.
     pub only: Vec<String>,
-    /// What applications are made to do wrong, by name of the flow.
+    /// Misbehaviour of applications, by name of the flow.
     pub behaviour: Vec<(String, Behaviour)>,
-    /// What happens to the network in the course of each run.
+    /// Network events during each run.
     pub incidents: Vec<Incident>,
 }
 
-/// What time is in a run.
+/// The kind of time in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clock {
-    /// That of the world.
+    /// Real time.
     Real,
-    /// It stands still while anything computes.
+    /// Virtual time, which stands still during computation.
     Virtual,
 }
 
-/// Something that happens to the network while traffic flows.
+/// A network event while traffic flows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Incident {
-    /// When, after the start of the run.
+    /// Time after the start of the run.
     pub after: Duration,
-    /// What.
+    /// The event.
     pub what: Event,
 }
 
-/// What can happen to a network.
+/// The kinds of network events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// An emulated link silently loses IP packets larger than this from now on.
@@ -95,44 +94,44 @@ pub enum Event {
     },
     /// A node's interface is deleted.
     DeleteInterface {
-        /// The link that it belongs to.
+        /// The link of the interface.
         link: String,
         /// The node.
         node: String,
     },
-    /// Something happens to a daemon of a tunnel over a link.
+    /// An event at a daemon of a tunnel over a link.
     Tunnel {
         /// The link.
         link: String,
-        /// At which end of it.
+        /// The node of the daemon.
         node: String,
-        /// What.
+        /// The event.
         event: DaemonEvent,
     },
 }
 
-/// What can happen to a daemon of a tunnel.
+/// An event at a daemon of a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DaemonEvent {
-    /// It ends in order.
+    /// It shuts down cleanly.
     Ends,
-    /// It begins, and knows nothing of what was before.
+    /// It starts without any earlier state.
     Starts,
-    /// It begins as a process of its own. The running program must be one that calls
+    /// It starts as a separate process. The running program must call
     /// [`run_if_guest`](crate::virt::run_if_guest) first thing.
     StartsAsProcess,
-    /// Its process gets SIGKILL.
+    /// Its process is killed by SIGKILL.
     Killed,
 }
 
-/// Called with news; on the thread that called [`run`].
+/// Callback for progress, on the thread that called [`run`].
 pub type Observer<'a> = &'a mut dyn FnMut(Progress<'_>);
 
 /// Runs all runs of a scenario, one after another, in the order of
-/// [`Scenario::runs`]: the arms that are compared stand next to each other.
+/// [`Scenario::runs`]: arms that are compared run next to each other.
 ///
-/// What goes wrong within a run becomes an error of that run. A cancelled run
-/// is left out of the report, which then says so in its notes.
+/// A failure within a run becomes an error of that run. A cancelled run is left out of the report,
+/// which says so in its notes.
 ///
 /// # Errors
 /// A precondition is not met ([`check`]), or the scenario cannot be built.
@@ -180,7 +179,7 @@ pub fn run(
                 report.add(done.run, done.context);
             }
             Err(LabError::Cancelled) => break,
-            // What one run cannot build, the next cannot either.
+            // What one run cannot build, the next one cannot either.
             Err(error) if error.is_of_scenario() => return Err(error),
             Err(error) => {
                 let run = assemble::failed(spec, &error);
@@ -204,17 +203,17 @@ pub fn run(
     Ok(report)
 }
 
-/// The runs of those ids, all if none is named, in the scenario's order.
+/// The runs with these ids, or all if none is named, in the scenario's order.
 pub(crate) fn chosen(scenario: &Scenario, only: &[String]) -> Vec<RunSpec> {
     let mut runs = scenario.runs();
     runs.retain(|run| only.is_empty() || only.contains(&run.id));
     runs
 }
 
-/// One run inside a machine whose time is virtual.
+/// Does one run inside a machine in virtual time.
 ///
 /// # Errors
-/// A precondition is not met, or the run could not be made.
+/// A precondition is not met, or the run failed.
 pub(crate) fn run_virtual(
     scenario: &Scenario,
     spec: &RunSpec,
@@ -223,7 +222,7 @@ pub(crate) fn run_virtual(
 ) -> Result<Done, LabError> {
     let changed = scenario.at(spec)?;
     preflight::check_with(&changed, Clock::Virtual)?;
-    // Only the emulator can be told of a path that shrinks.
+    // Only the emulator supports a path MTU that shrinks.
     let shrinks = |incident: &Incident| matches!(incident.what, Event::PathMtu { .. });
     let backend = match options.backend {
         LinkBackend::Auto if options.incidents.iter().any(shrinks) => LinkBackend::Emulator,

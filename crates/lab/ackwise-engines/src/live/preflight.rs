@@ -1,4 +1,4 @@
-//! What must be there before anything is built.
+//! Checks the preconditions before anything is built.
 
 use std::fs;
 use std::path::Path;
@@ -24,8 +24,8 @@ fn missing(what: impl Into<String>, mend: impl Into<String>) -> LabError {
     }
 }
 
-/// Checks everything that the live engine needs for a scenario, and says what
-/// to do about what is missing.
+/// Checks everything that the live engine needs for a scenario. Errors say how to provide what is
+/// missing.
 ///
 /// # Errors
 /// Something is missing.
@@ -94,13 +94,13 @@ pub(super) fn check_with(scenario: &Scenario, clock: Clock) -> Result<(), LabErr
     check_placements(scenario)
 }
 
-/// Says what is wrong with what stands at a path of the file.
+/// Returns an error for the value at a path of the scenario file.
 fn refuse<T>(scenario: &Scenario, path: &str, why: String) -> Result<T, LabError> {
     let place = scenario.place_of(path);
     Err(LabError::Invalid(scenario.error_at(&place, why)))
 }
 
-/// Whether the datapath has the policies of all arms.
+/// Checks that the datapath has the policies of all arms.
 pub(crate) fn check_placements(scenario: &Scenario) -> Result<(), LabError> {
     scenario
         .arms
@@ -109,8 +109,8 @@ pub(crate) fn check_placements(scenario: &Scenario) -> Result<(), LabError> {
         .try_for_each(|placement| datapath::check(scenario, placement))
 }
 
-/// What only an engine can do that owns the queues; in virtual time those are
-/// the kernel's, or, where the kernel cannot police so, the emulator's as well.
+/// Checks features that need an engine that owns the queues. In virtual time the kernel owns them,
+/// or the emulator where the kernel cannot police in the way asked for.
 pub(crate) fn check_means(scenario: &Scenario, clock: Clock) -> Result<(), LabError> {
     let scenario = &daemon::without_daemons(scenario);
     // The emulator drops like a policer, and queues like a wire.
@@ -184,7 +184,7 @@ pub(crate) fn check_means(scenario: &Scenario, clock: Clock) -> Result<(), LabEr
     Ok(())
 }
 
-/// What of a scenario only the emulator has: a key of a link.
+/// The first feature of a scenario that only the emulator has, as a key of a link.
 fn emulated(scenario: &Scenario) -> Option<&'static str> {
     scenario.links.iter().find_map(|link| {
         let directions = [&link.forward, &link.reverse];
@@ -199,7 +199,7 @@ fn emulated(scenario: &Scenario) -> Option<&'static str> {
     })
 }
 
-/// Whether the kernel's TCP has rules of its own where an arm asks for one.
+/// Checks that the kernel's TCP has ACK policies if an arm needs them.
 fn check_stack(scenario: &Scenario) -> Result<(), LabError> {
     let mut places = scenario.arms.iter().flat_map(|arm| &arm.placements);
     match places.find(|place| place.environment == Environment::Stack) {
@@ -237,8 +237,7 @@ fn check_congestion_control(scenario: &Scenario) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Decides how links are made, so that it is the same for every run: an arm may ask for what
-/// only the emulator has.
+/// Chooses the same backend for all runs, because an arm may need what only the emulator has.
 pub(super) fn choose_for_all(
     scenario: &Scenario,
     runs: &[RunSpec],
@@ -257,7 +256,7 @@ pub(super) fn choose_for_all(
     Ok(chosen)
 }
 
-/// Decides how the links of a run are made.
+/// Chooses the backend of the links of a run.
 pub(super) fn choose_backend(
     scenario: &Scenario,
     wanted: LinkBackend,
@@ -295,7 +294,7 @@ pub(super) fn choose_backend(
     }
 }
 
-/// This machine, and the time now.
+/// Describes this machine and the current time.
 pub fn environment() -> Testbed {
     let names = uname().ok();
     let text = |value: &std::ffi::OsStr| value.to_string_lossy().into_owned();
@@ -316,7 +315,7 @@ pub fn environment() -> Testbed {
     }
 }
 
-/// A moment in UTC, to the second, in the form of RFC 3339.
+/// A time in UTC, to the second, in the format of RFC 3339.
 fn rfc3339(time: Timestamp) -> String {
     time.strftime("%FT%TZ").to_string()
 }
@@ -344,7 +343,7 @@ mod tests {
             let refused = check_means(&scenario, clock).unwrap_err().to_string();
             assert!(refused.contains("`queue.acks_first`"), "{refused}");
             assert!(refused.contains("reverse of link `ab`"), "{refused}");
-            // The queue is not in the text: the link's name is the place.
+            // The queue has no position in the text, so the error points to the link's name.
             assert!(refused.starts_with("unit-test.toml:10:"), "{refused}");
             assert!(refused.contains("use `--on sim`"), "{refused}");
         }
@@ -447,7 +446,7 @@ mod tests {
         });
         let both = check_means(&scenario, Clock::Virtual).unwrap_err();
         assert!(both.to_string().contains("`police`"), "{both}");
-        // A bucket before a queue is something that `tc` has.
+        // `tc` has a token bucket before a queue.
         scenario.links[0].reverse.police = Some(police(PoliceHow::Bucket(Bucket {
             rate_bps: 1,
             burst: 1,

@@ -1,4 +1,4 @@
-//! Looks at every flow at fixed intervals.
+//! Samples every flow at fixed intervals.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::clock::now_ns;
 use crate::tcpinfo::{SockDiag, TcpInfo};
 use crate::traffic::Live;
 
-/// Below this an `iperf3` connection is the one for control.
+/// An `iperf3` connection with fewer bytes is its control connection.
 const DATA_CONNECTION_BYTES: u64 = 64 * 1024;
 
-/// Where a flow can be looked at.
+/// Where a flow can be sampled.
 pub(super) struct Subject {
     pub live: Arc<Live>,
-    /// Set if the sockets are another program's.
+    /// Set if the sockets belong to another program.
     pub foreign: Option<Foreign>,
 }
 
@@ -26,21 +26,21 @@ pub(super) struct Subject {
 pub(super) struct Foreign {
     /// Lists the sockets of their namespace.
     pub diag: SockDiag,
-    /// The port that they are connected to.
+    /// The port to which they are connected.
     pub port: u16,
     pub version: IpVersion,
 }
 
-/// What was seen of a flow at one moment.
+/// A sample of a flow.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Sample {
     pub at_ns: u64,
-    /// Bytes that had arrived by then.
+    /// Bytes that have arrived by then.
     pub bytes: u64,
-    /// Each connection's smoothed round-trip time.
+    /// Smoothed round-trip time of each connection.
     pub rtts_us: Vec<u32>,
     pub cwnd: u64,
-    /// `None` while any of them has none, or there is no connection.
+    /// `None` while a connection has no threshold, or without connections.
     pub ssthresh: Option<u64>,
     pub inflight: u64,
     pub retransmits: u64,
@@ -68,8 +68,7 @@ impl Sample {
     }
 }
 
-/// What was seen of a flow, and its connections' last words where they are not
-/// the lab's own.
+/// The samples of a flow, and the last `TCP_INFO` of its connections if they are not the lab's own.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub samples: Vec<Sample>,
@@ -77,7 +76,7 @@ pub(super) struct Seen {
     pub errors: Vec<String>,
 }
 
-/// Samples until told to stop, at `start_ns` plus multiples of `interval_ns`.
+/// Takes samples at `start_ns` plus multiples of `interval_ns` until told to stop.
 pub(super) fn sample(
     mut subjects: Vec<Subject>,
     start_ns: u64,
@@ -120,7 +119,7 @@ pub(super) fn sample(
             };
             seen.samples.push(sample);
         }
-        // A moment that was missed is not made up for.
+        // A missed sample is not made up for.
         let late = now_ns().saturating_sub(next);
         next += (late / interval_ns + 1) * interval_ns;
     }

@@ -16,9 +16,8 @@ extern "C" fn note(_signal: libc::c_int) {
     }
 }
 
-/// From now on the first SIGINT or SIGTERM sets the returned flag, for
-/// [`RunOptions::cancel`](super::RunOptions::cancel); the second ends the
-/// process.
+/// Makes the first SIGINT or SIGTERM set the returned flag, for
+/// [`RunOptions::cancel`](super::RunOptions::cancel). The second one ends the process.
 ///
 /// # Errors
 /// The system refuses.
@@ -30,7 +29,7 @@ pub fn cancel_on_signals() -> Result<Arc<AtomicBool>, LabError> {
         SigSet::empty(),
     );
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
-        // SAFETY: the handler does nothing that a signal handler must not do.
+        // SAFETY: the handler is async-signal-safe.
         unsafe { sigaction(signal, &action) }
             .map_err(LabError::errno(format!("cannot handle {signal}")))?;
     }

@@ -1,5 +1,4 @@
-//! Tells a receiver's TCP when to acknowledge, where the kernel lets itself be
-//! told (`kernel/patches`).
+//! Sets the ACK policy of a receiver's TCP, on a kernel with `kernel/patches`.
 
 use ackwise_scenario::{Environment, Placement, Scenario};
 
@@ -7,15 +6,15 @@ use crate::error::LabError;
 use crate::netns::set_sysctls;
 use crate::topology::Topology;
 
-/// The policy of new connections of a namespace.
+/// Sysctl: the policy of new connections of a namespace.
 pub(super) const POLICY: &str = "net.ipv4.tcp_ack_policy";
-/// The longest hold, µs.
+/// Sysctl: the longest hold, µs.
 const HOLD: &str = "net.ipv4.tcp_ack_hold_us";
 
-/// Sets the policies of an arm whose environment is the stack.
+/// Sets the policies of an arm whose environment is the kernel's TCP.
 ///
 /// # Errors
-/// The kernel has no such policy or parameter; its log says more.
+/// The kernel has no such policy or parameter; the kernel log says more.
 pub(super) fn set(
     scenario: &Scenario,
     placements: &[Placement],
@@ -42,7 +41,7 @@ pub(super) fn set(
     Ok(())
 }
 
-/// As `--policy` has it: `every-n:n=8,warm=0`.
+/// The policy in the syntax of `--policy`: `every-n:n=8,warm=0`.
 fn written(placement: &Placement) -> String {
     let mut text = placement.policy.clone();
     for (index, setting) in placement.set.iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use ackwise_scenario::{Direction, Link, Node, NodeKind, Scenario};
 
-/// A node without further ado.
+/// A node with default settings.
 pub(crate) fn node(name: &str, kind: NodeKind) -> Node {
     Node {
         name: name.to_owned(),
@@ -26,7 +26,7 @@ pub(crate) fn link(name: &str, a: &str, b: &str) -> Link {
     }
 }
 
-/// A scenario with these nodes and links, and otherwise of no interest.
+/// A scenario with these nodes and links, and defaults otherwise.
 pub(crate) fn scenario(nodes: Vec<Node>, links: Vec<Link>) -> Scenario {
     let text = r#"
         [scenario]

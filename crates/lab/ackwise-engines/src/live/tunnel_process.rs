@@ -1,4 +1,4 @@
-//! An end of a tunnel in a process of its own, so that it can be killed.
+//! A tunnel endpoint in a separate process, so that it can be killed.
 
 use std::env;
 use std::fs::{self, OpenOptions};
@@ -15,13 +15,13 @@ use ackwise_tunneld::{AttachMode, Config, Daemon, Stats, control};
 use crate::error::LabError;
 use crate::netns::Namespace;
 
-/// The argument that makes this program such a process; the configuration follows.
+/// The argument that makes this program a tunnel endpoint; the configuration follows.
 const ARGUMENT: &str = "ackwise-tunnel-end";
-/// How often such a process looks whether it was told to end.
+/// Interval at which the process checks whether it was told to end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// To be called first thing in `main`: where this process is to be an end of a tunnel, is
-/// that until it is told to end. Elsewhere it does nothing.
+/// Call this first thing in `main`. In a process that was started as a tunnel endpoint, it serves
+/// until it is told to end; elsewhere it does nothing.
 pub(crate) fn run_if_asked() {
     let mut args = env::args_os().skip(1);
     if args.next().is_none_or(|arg| arg != ARGUMENT) {
@@ -40,7 +40,7 @@ pub(crate) fn run_if_asked() {
 
 fn serve(config: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let daemon = Daemon::start(Config::load(config)?, AttachMode::Auto)?;
-    // It does not outlive who started it.
+    // The process must not outlive its parent.
     thread::spawn(|| {
         let _ = std::io::stdin().read(&mut [0]);
         std::process::exit(1);
@@ -52,19 +52,19 @@ fn serve(config: &Path) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// That process, seen from the other side; killed on drop.
+/// The parent's handle to the process; killed on drop.
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
-    /// Waiting for a child would close it, and so end it out of order.
+    /// Kept open: waiting for a child closes its standard input, which would end it early.
     _stdin: Option<ChildStdin>,
     device: String,
-    /// Its configuration and key.
+    /// Directory with its configuration and key.
     _files: tempfile::TempDir,
 }
 
 impl Process {
-    /// Starts one in a namespace; it is at work a little later.
+    /// Starts a process in a namespace. It is ready a little later.
     pub fn start(config: &Config, keys: &KeyPair, at: &Namespace) -> Result<Self, LabError> {
         let files = tempfile::tempdir().map_err(LabError::os("cannot write a tunnel's files"))?;
         let path = files.path().join("tunnel.toml");
@@ -96,7 +96,7 @@ impl Process {
         })
     }
 
-    /// Tells it to end; what it did.
+    /// Tells the process to end and returns its statistics.
     pub fn stop(mut self, at: &Namespace) -> Result<Stats, String> {
         let last = self.ask(at, control::down)?;
         let status = self.child.wait().map_err(|error| error.to_string())?;
@@ -106,7 +106,7 @@ impl Process {
         Ok(last)
     }
 
-    /// `kill -9`, and it is gone. What it had done by then.
+    /// Kills the process with SIGKILL and returns its statistics up to then.
     pub fn kill(mut self, at: &Namespace) -> Result<Stats, String> {
         let last = self.ask(at, control::status)?;
         self.child.kill().map_err(|error| error.to_string())?;

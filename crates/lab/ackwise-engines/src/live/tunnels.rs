@@ -1,4 +1,4 @@
-//! ACK tunnels over links, where a scenario's multiplexer is one: a daemon at each end.
+//! ACK tunnels over links, for scenarios whose multiplexer is a tunnel: a daemon at each end.
 
 use std::io::Write;
 use std::net::Ipv4Addr;
@@ -19,32 +19,32 @@ use crate::error::LabError;
 use crate::plan::Interface;
 use crate::topology::Topology;
 
-/// Before traffic: the handshake, and the search for the path's MTU.
+/// Time before the traffic for the handshake and the search for the path MTU.
 const LEAD_NS: u64 = 3_000_000_000;
 const LOOK: Duration = Duration::from_millis(5);
 const PORT: u16 = 51_830;
 const MARK: u32 = 0x6177;
 const DIRECTIONS: [&str; 2] = ["forward", "reverse"];
 
-/// A tunnel at work; ended on drop.
+/// A running tunnel, which ends on drop.
 #[derive(Debug)]
 pub(super) struct Tunnel {
-    /// `link.direction`, as the record has it.
+    /// `link.direction`, as in the record.
     name: String,
     link: String,
-    /// Where ACKs go in, and where they come out.
+    /// The ends: where ACKs enter, and where they leave.
     ends: [End; 2],
     mux: MuxRecord,
 }
 
-/// What a tunnel carried.
+/// The results of a tunnel.
 #[derive(Debug)]
 pub(super) struct Tunnelled {
     name: String,
     mux: MuxRecord,
 }
 
-/// An end of a tunnel, at work or not.
+/// An end of a tunnel, running or not.
 #[derive(Debug)]
 struct End {
     node: usize,
@@ -53,14 +53,14 @@ struct End {
     daemon: Option<Running>,
 }
 
-/// Where a daemon is.
+/// Where a daemon runs.
 #[derive(Debug)]
 enum Running {
     InProcess(Daemon),
     Process(Process),
 }
 
-/// A direction of a link that has a tunnel.
+/// A direction of a link with a tunnel.
 struct Place<'a> {
     link: usize,
     direction: usize,
@@ -82,15 +82,15 @@ fn places(scenario: &Scenario) -> impl Iterator<Item = Place<'_>> {
         .filter(|place| place.mux.by_tunnel)
 }
 
-/// How much earlier than the traffic tunnels begin.
+/// How long before the traffic the tunnels start.
 pub(super) fn lead_ns(scenario: &Scenario) -> u64 {
     places(scenario).next().map_or(0, |_| LEAD_NS)
 }
 
-/// Starts the tunnels of a scenario and waits until each side hears the other.
+/// Starts the tunnels of a scenario and waits until their peers are up.
 ///
 /// # Errors
-/// One could not be started, or is not up at that time; those before it are gone again.
+/// One could not be started or is not up in time; those started before it are stopped.
 pub(super) fn start(
     scenario: &Scenario,
     topology: &Topology,
@@ -126,8 +126,8 @@ pub(super) fn start(
     Ok(tunnels)
 }
 
-/// Both ends before they are started: what goes in is taken where it would leave, what
-/// comes out is routed on.
+/// The two ends, not yet started. ACKs are captured where they would leave; what leaves the tunnel
+/// is routed on.
 fn tunnel(name: &str, interfaces: [&Interface; 2], mux: &Mux) -> Result<[End; 2], LabError> {
     let bridged = || LabError::Scenario(format!("the tunnel over {name} ends at a bridge"));
     let addresses = interfaces.map(|interface| interface.v4);
@@ -139,7 +139,7 @@ fn tunnel(name: &str, interfaces: [&Interface; 2], mux: &Mux) -> Result<[End; 2]
     let end = |at: usize, listen: Ipv4Addr, leads_to: Option<Ipv4Addr>| End {
         node: interfaces[at].node,
         config: Config {
-            // Another name for each process and end: so its control socket is called.
+            // A unique name for each process and end; the control socket has the same name.
             device: format!(
                 "aw{:x}e{}",
                 std::process::id(),
@@ -149,7 +149,7 @@ fn tunnel(name: &str, interfaces: [&Interface; 2], mux: &Mux) -> Result<[End; 2]
             private_key: None,
             interface: leads_to.map(|_| interfaces[at].name.clone()),
             period: mux.period,
-            // The scenario's period is the one that is meant.
+            // The scenario's period is used as it is.
             follow_rtt: false,
             encoding: Encoding::Entropy,
             other_packets: OtherPackets::Bypass,
@@ -199,7 +199,7 @@ impl End {
         Ok(())
     }
 
-    /// Ends it, if it is at work; what it did.
+    /// Ends the daemon if it runs, and returns its statistics.
     fn stop(&mut self, topology: &Topology) -> Result<Option<Stats>, String> {
         match self.daemon.take() {
             None => Ok(None),
@@ -212,7 +212,7 @@ impl End {
         }
     }
 
-    /// Kills it; what it did.
+    /// Kills the daemon and returns its statistics.
     fn kill(&mut self, topology: &Topology) -> Result<Option<Stats>, String> {
         match self.daemon.take() {
             Some(Running::Process(process)) => {
@@ -222,7 +222,7 @@ impl End {
         }
     }
 
-    /// Whether it hears the other; of a process that is not asked.
+    /// Whether its peers are up. A daemon in a separate process is not asked and counts as down.
     fn is_up(&self) -> bool {
         match &self.daemon {
             Some(Running::InProcess(daemon)) => daemon.stats().peers.iter().all(|peer| peer.up),
@@ -240,10 +240,11 @@ impl Tunnel {
         self.ends.iter().all(End::is_up)
     }
 
-    /// Does that to the daemon at a node of the link, if it is this one's.
+    /// Applies an event to the daemon at a node of the link. Returns `false` if the link or node is
+    /// not this tunnel's.
     ///
     /// # Errors
-    /// It does not start, is not there, or something went wrong that must not.
+    /// The daemon does not start, does not exist, or reported a failure.
     pub fn apply(
         &mut self,
         link: &str,
@@ -266,7 +267,7 @@ impl Tunnel {
         Ok(true)
     }
 
-    /// Adds what an end did.
+    /// Adds the statistics of an end.
     fn count(&mut self, ended: Result<Option<Stats>, String>) -> Result<(), String> {
         let failed = |why| format!("the tunnel over {}: {why}", self.name);
         let Some(stats) = ended.map_err(failed)? else {
@@ -289,10 +290,10 @@ impl Tunnel {
         Ok(())
     }
 
-    /// Ends it; what it did.
+    /// Ends the tunnel and returns its results.
     ///
     /// # Errors
-    /// An end had ended before, or something went wrong that must not.
+    /// An end had ended before, or reported a failure.
     pub fn finish(mut self, topology: &Topology) -> Result<Tunnelled, String> {
         for at in 0..self.ends.len() {
             let ended = self.ends[at].stop(topology);
@@ -306,7 +307,7 @@ impl Tunnel {
 }
 
 impl Tunnelled {
-    /// Beside what the record has of the direction's queue.
+    /// Adds the results to the record of the direction's queue.
     pub fn put_into(&self, queues: &mut Vec<QueueRecord>) {
         let mux = Some(self.mux.clone());
         match queues.iter_mut().find(|queue| queue.name == self.name) {

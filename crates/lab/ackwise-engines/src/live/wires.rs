@@ -1,4 +1,4 @@
-//! The links of a run at work: emulators, links of qdiscs, and sniffers.
+//! The running links of a run: emulators, links of qdiscs, and sniffers.
 
 use std::fs;
 use std::fs::File;
@@ -19,15 +19,15 @@ use crate::police::Policer;
 use crate::sniffer::Sniffer;
 use crate::topology::{BuiltLink, Topology, emulated};
 
-/// An emulator spins for so long before a frame is due: the wake-up of a sleeping
-/// thread costs as much.
+/// How long an emulator spins before a frame is due, about the wake-up latency of a sleeping
+/// thread.
 const SPIN_NS: u64 = 20_000;
-/// Streams of random numbers for back-offs on Wi-Fi links begin here.
+/// First random number stream for back-offs on Wi-Fi links.
 const STREAM_WIFI: u64 = 1 << 41;
-/// Captures keep so many bytes of a frame.
+/// Bytes of a frame that captures keep.
 const CAPTURE_SNAP: usize = 256;
 
-/// What starting the links needs to know of a run.
+/// The parts of a run that are needed to start its links.
 pub(super) struct Setup<'a> {
     pub scenario: &'a Scenario,
     pub spec: &'a RunSpec,
@@ -38,13 +38,13 @@ pub(super) struct Setup<'a> {
     pub clock: Clock,
 }
 
-/// What counts on a link, with the link's index in the scenario.
+/// Something that counts on a link, with the link's index in the scenario.
 pub(super) struct OnLink<T> {
     pub link: usize,
     pub at_work: T,
 }
 
-/// The links of a run at work.
+/// The running links of a run.
 #[derive(Default)]
 pub(super) struct Wires {
     pub emulators: Vec<OnLink<Emulator>>,
@@ -53,8 +53,8 @@ pub(super) struct Wires {
 }
 
 impl Wires {
-    /// Starts emulators on links that need one, and sniffers on other links where
-    /// something is counted. Takes the links out of the topology.
+    /// Starts emulators on links that need one, and sniffers on other links where something is
+    /// counted. Takes the links out of the topology.
     ///
     /// # Errors
     /// A device, a thread or a capture file cannot be had.
@@ -83,7 +83,7 @@ impl Wires {
         Ok(wires)
     }
 
-    /// Ends them, and returns what each link counted.
+    /// Ends the links and returns their counts.
     ///
     /// # Errors
     /// A thread panicked.
@@ -130,7 +130,7 @@ impl Setup<'_> {
             captures: self.captures(topology, index)?,
             spin_ns: match self.clock {
                 Clock::Real => SPIN_NS,
-                // Sleepers wake in time, and to spin is what costs.
+                // In virtual time sleepers wake punctually, and spinning would be expensive.
                 Clock::Virtual => 0,
             },
             sample_ns: self.sample_ns(),

@@ -1,4 +1,4 @@
-//! One long stream for each connection, every byte checked.
+//! One long stream per connection, with every byte checked.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,10 +17,10 @@ use super::{
 use crate::clock::{now_ns, thread_cpu_ns};
 use crate::tcpinfo;
 
-/// What each side says of a connection, by the sender's port.
+/// The digests of one side's connections, by the sender's port.
 pub(super) type Ledger = Mutex<HashMap<u16, Digested>>;
 
-/// Notes what one side says of a connection.
+/// Records the digest of one side of a connection.
 fn enter_in(ledger: &Ledger, port: u16, digested: Digested) {
     ledger
         .lock()
@@ -50,7 +50,7 @@ pub(super) fn run(
     outcome
 }
 
-/// Whether both sides say the same of each connection.
+/// Checks that both sides have the same digest for each connection.
 pub(super) fn compare(sent: &Ledger, received: &Ledger, errors: &mut Vec<String>) -> Content {
     let sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
     let received = received.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,8 +91,8 @@ fn receive(job: &Job, listener: &Socket, live: &Live, limits: &Limits, ledger: &
         loop {
             let count = connection.read(&mut buffer)?;
             if count == 0 {
-                // Data and end mostly come together; no need to look at the
-                // clock at each segment.
+                // Data and FIN mostly arrive together, so there is no need to read the clock at
+                // each segment.
                 let idle_ns = tcpinfo::of_socket(connection.socket().as_fd())
                     .map_or(0, |info| u64::from(info.idle_ms) * 1_000_000);
                 outcome.last_ns = (tally.bytes() > 0).then(|| now_ns() - idle_ns);
@@ -112,7 +112,7 @@ fn receive(job: &Job, listener: &Socket, live: &Live, limits: &Limits, ledger: &
     outcome
 }
 
-/// Notes what was received by a thread that had used `before` ns of CPU when it began.
+/// Records the results of a receiving thread that had used `before` ns of CPU when it began.
 pub(super) fn end_receiving(
     outcome: &mut Outcome,
     tally: Tally,
@@ -161,8 +161,8 @@ fn send(
     outcome
 }
 
-/// Connects when the flow begins, lets `write` send, waits until the receiver has all of it, and
-/// notes what was sent.
+/// Connects when the flow begins, lets `write` send, waits until the receiver has everything, and
+/// records what was sent.
 pub(super) fn send_by(
     job: &Job,
     index: u32,

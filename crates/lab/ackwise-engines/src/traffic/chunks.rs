@@ -1,4 +1,4 @@
-//! A chunk at each period, as live video is sent; those that come late are counted.
+//! Sends a chunk per period, like live video, and counts the chunks that arrive late.
 
 use std::io;
 use std::thread;
@@ -15,11 +15,11 @@ use crate::clock::{nanos, now_ns, thread_cpu_ns};
 /// The chunks of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chunks {
-    /// Bytes of one.
+    /// Bytes per chunk.
     pub bytes: u64,
-    /// From one to the next.
+    /// Time between two chunks.
     pub period: Duration,
-    /// How long one may take, from when it is due at the sender.
+    /// Maximum time from when a chunk is due at the sender to its arrival.
     pub deadline: Duration,
 }
 
@@ -30,7 +30,7 @@ impl Chunks {
         job.start_ns.saturating_add(after)
     }
 
-    /// How many chunks' time is over when the run is.
+    /// Number of chunks whose deadline is within the run.
     fn judged(self, job: &Job) -> u64 {
         let span = job.stop_ns.saturating_sub(job.start_ns);
         match span.checked_sub(nanos(self.deadline)) {
@@ -86,7 +86,7 @@ fn send(
     })
 }
 
-/// Writes a chunk; `false` if the time was over before.
+/// Writes a chunk; returns `false` if the time was over before.
 fn put(
     connection: &mut Connection,
     producer: &mut Producer,

@@ -1,4 +1,4 @@
-//! What is sent, and the proof that it arrived.
+//! The content of the streams, and the proof that it arrived.
 
 use ackwise_rng::Rng;
 use sha2::{Digest, Sha256};
@@ -8,7 +8,7 @@ use crate::clock::thread_cpu_ns;
 /// Bytes produced or checked at a time.
 pub const CHUNK: usize = 64 * 1024;
 
-/// A stream of bytes that only its seed determines, with its running hash.
+/// A stream of bytes determined by its seed, with a running hash.
 #[derive(Debug)]
 pub struct Producer {
     rng: Rng,
@@ -25,8 +25,8 @@ impl Producer {
         }
     }
 
-    /// Fills a chunk with the next bytes. The last chunk may be shorter than a
-    /// multiple of 8; none may follow that.
+    /// Fills a chunk with the next bytes. Only the last chunk may have a length that is not a
+    /// multiple of 8.
     pub fn fill(&mut self, chunk: &mut [u8]) {
         let began = thread_cpu_ns();
         for word in chunk.chunks_mut(8) {
@@ -36,19 +36,19 @@ impl Producer {
         self.hash.own_cpu_ns += thread_cpu_ns().saturating_sub(began);
     }
 
-    /// Adds to the hash what was really handed to the kernel.
+    /// Adds to the hash the bytes that the kernel accepted.
     pub fn sent(&mut self, bytes: &[u8]) {
         self.hash.add(bytes);
     }
 
-    /// The hash of what was sent.
+    /// The digest of what was sent.
     #[must_use]
     pub fn finish(self) -> Digested {
         self.hash.finish()
     }
 }
 
-/// Hashes bytes and counts what that costs.
+/// Hashes bytes and measures the cost of hashing.
 #[derive(Debug, Default)]
 pub struct Tally {
     hash: Sha256,
@@ -56,14 +56,14 @@ pub struct Tally {
     own_cpu_ns: u64,
 }
 
-/// Bytes that passed, their number and their hash.
+/// The number and hash of the bytes of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Digested {
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
-    /// SHA-256.
+    /// SHA-256 hash.
     pub sha256: [u8; 32],
-    /// CPU time that producing and hashing took: the lab's, not TCP's.
+    /// CPU time spent on producing and hashing, which is the lab's share and not TCP's.
     pub own_cpu_ns: u64,
 }
 
@@ -76,13 +76,13 @@ impl Tally {
         self.own_cpu_ns += thread_cpu_ns().saturating_sub(began);
     }
 
-    /// How many bytes so far.
+    /// Number of bytes so far.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The hash.
+    /// The digest.
     #[must_use]
     pub fn finish(self) -> Digested {
         Digested {
@@ -93,7 +93,7 @@ impl Tally {
     }
 }
 
-/// A hash in hexadecimal.
+/// Formats a hash in hexadecimal.
 #[must_use]
 pub fn hex(hash: &[u8; 32]) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()

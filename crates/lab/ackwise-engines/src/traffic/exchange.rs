@@ -1,4 +1,4 @@
-//! One question, one answer, and the next.
+//! Requests and responses, one after the other.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -13,7 +13,7 @@ use super::{Job, Live, Outcome, Transfer, connect, cpu_since, gather, seed_of};
 use crate::clock::{now_ns, thread_cpu_ns};
 use crate::tcpinfo;
 
-/// Writes so many bytes of a stream.
+/// Writes the next `bytes` bytes of a stream.
 fn put(connection: &mut Connection, producer: &mut Producer, bytes: u64) -> io::Result<()> {
     let mut left = bytes;
     let mut chunk = [0; CHUNK];
@@ -27,7 +27,7 @@ fn put(connection: &mut Connection, producer: &mut Producer, bytes: u64) -> io::
     Ok(())
 }
 
-/// Reads so many bytes; `false` if the stream ended before the first.
+/// Reads `bytes` bytes; returns `false` if the stream ended before the first.
 fn get(connection: &mut Connection, tally: &mut Tally, bytes: u64) -> io::Result<bool> {
     let mut left = bytes;
     let mut chunk = [0; CHUNK];
@@ -48,11 +48,11 @@ fn get(connection: &mut Connection, tally: &mut Tally, bytes: u64) -> io::Result
 /// Requests and responses on one connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Exchange {
-    /// Bytes of a request.
+    /// Bytes per request.
     pub request: u64,
-    /// Bytes of a response.
+    /// Bytes per response.
     pub response: u64,
-    /// How many requests, one after the other; as many as there is time for if `None`.
+    /// Number of requests, one after the other; as many as there is time for if `None`.
     pub count: Option<u32>,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn run(
     })
 }
 
-/// What the answering side answers with; the asking side knows it.
+/// Index of the seed of the responses, known to both sides.
 const ANSWERS: u64 = 1 << 40;
 
 fn answer(job: &Job, size: Exchange, listener: &Socket, live: &Live, limits: &Limits) -> Outcome {
@@ -130,7 +130,7 @@ fn ask(job: &Job, index: u32, size: Exchange, live: &Live, limits: &Limits) -> O
             live.received(usize::try_from(size.response).unwrap_or(usize::MAX));
             outcome.last_ns = Some(answered);
             outcome.transfers.push(Transfer {
-                // As the simulator has it: what was asked for.
+                // As in the simulator, the size of a transfer is the size of the response.
                 bytes: size.response,
                 time_ns: answered - asked,
             });
@@ -154,7 +154,7 @@ fn ask(job: &Job, index: u32, size: Exchange, live: &Live, limits: &Limits) -> O
             }
         }
     }
-    // What should have come: the same stream, produced again.
+    // Produces the expected stream again.
     let got = tally.finish();
     let expected = reproduce(seed_of(job, ANSWERS), size.response, completed);
     let ok = got.bytes == expected.bytes && got.sha256 == expected.sha256;

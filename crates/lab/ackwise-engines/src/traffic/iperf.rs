@@ -1,4 +1,4 @@
-//! `iperf3`, for those who trust nothing else.
+//! Runs `iperf3` as an independent traffic source.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
@@ -22,7 +22,7 @@ use crate::netns::Entrance;
 /// How long a server may take until it listens.
 const START: Duration = Duration::from_secs(5);
 
-/// A running `iperf3`; killed when dropped.
+/// A running `iperf3`, killed on drop.
 struct Process {
     child: Child,
     output: File,
@@ -73,14 +73,14 @@ impl Process {
         Pid::from_raw(self.child.id() as i32)
     }
 
-    /// Collects the process if it has ended.
+    /// Reaps the process if it has ended.
     fn poll(&mut self) -> Option<Ended> {
         if self.ended.is_none() {
             let mut status = 0;
-            // SAFETY: all zeroes is a value of `rusage`.
+            // SAFETY: all zeroes is a valid `rusage`.
             let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-            // SAFETY: the pointers are live; the child is ours and not yet
-            // collected, so its number means nobody else.
+            // SAFETY: the pointers are live; the child is ours and not yet reaped, so its PID is
+            // not reused.
             let answer = unsafe {
                 libc::wait4(
                     self.pid().as_raw(),
@@ -101,7 +101,7 @@ impl Process {
         self.ended
     }
 
-    /// Waits for its end; kills it when the limits are over.
+    /// Waits for the process to end; kills it when the limits are over.
     fn wait(&mut self, limits: &Limits) -> Ended {
         loop {
             if let Some(ended) = self.poll() {
@@ -116,7 +116,7 @@ impl Process {
 
     fn kill(&self) {
         if self.ended.is_none() {
-            // It may just have ended by itself.
+            // The process may just have ended by itself.
             let _ = kill(self.pid(), Signal::SIGKILL);
         }
     }
@@ -145,7 +145,7 @@ impl Drop for Process {
     }
 }
 
-/// Whether somebody listens on a port in the calling thread's namespace.
+/// Whether a socket listens on a port in the calling thread's namespace.
 fn listens(port: u16) -> bool {
     let wanted = format!(":{port:04X}");
     ["tcp", "tcp6"].iter().any(|family| {

@@ -37,69 +37,69 @@ use socket::{CANCELLED, Connection, Limits};
 pub struct Job {
     /// Name of the flow.
     pub name: String,
-    /// What it does.
+    /// The application.
     pub app: App,
     /// Congestion control of its sender.
     pub cc: String,
     /// Options of its sockets.
     pub options: SocketOptions,
-    /// Where the listening side listens.
+    /// Address on which the listening side listens.
     pub server: SocketAddr,
-    /// DirectionStats into the node that sends the data.
+    /// Handle to the namespace of the node that sends the data.
     pub from: Arc<Entrance>,
-    /// DirectionStats into the node that receives them.
+    /// Handle to the namespace of the node that receives the data.
     pub to: Arc<Entrance>,
-    /// Connections at a time.
+    /// Number of concurrent connections.
     pub connections: u32,
-    /// The seed of its contents and its order.
+    /// The seed of the content and of the order of transfers.
     pub seed: u64,
-    /// When to start.
+    /// Start of the flow.
     pub start_ns: u64,
-    /// When to begin nothing new.
+    /// Time after which nothing new begins.
     pub stop_ns: u64,
-    /// What its applications are made to do wrong.
+    /// Misbehaviour of the applications.
     pub behaviour: Vec<Behaviour>,
 }
 
-/// Something that an application does now and then, and that TCP must bear.
+/// Occasional misbehaviour of an application that TCP must cope with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Behaviour {
-    /// The receiver stops to read for a while: the window closes.
+    /// The receiver stops reading for a while: the window closes.
     ReceiverPause {
-        /// When, after the flow's start.
+        /// Time after the flow's start.
         after: Duration,
-        /// For how long.
+        /// Duration.
         lasting: Duration,
     },
-    /// The sender stops to write for a while: the flow idles.
+    /// The sender stops writing for a while: the flow idles.
     SenderPause {
-        /// When, after the flow's start.
+        /// Time after the flow's start.
         after: Duration,
-        /// For how long.
+        /// Duration.
         lasting: Duration,
     },
     /// The receiver reads no faster than this.
     SlowReader {
-        /// Bytes a second.
+        /// Bytes per second.
         bytes_per_s: u64,
     },
-    /// The program that sends is killed (only `iperf3` is a program of its own).
+    /// The sending program is killed (only `iperf3` is a separate program).
     KillSender {
-        /// When, after the flow's start.
+        /// Time after the flow's start.
         after: Duration,
     },
 }
 
-/// A transfer or an exchange that was completed.
+/// A completed transfer or exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transfer {
-    /// Bytes of it.
+    /// Bytes transferred.
     pub bytes: u64,
-    /// How long it took.
+    /// Completion time.
     pub time_ns: u64,
 }
 
-/// What came of a flow.
+/// The results of a flow.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
     /// Bytes that the receiving application read.
@@ -108,21 +108,21 @@ pub struct Outcome {
     pub first_ns: Option<u64>,
     /// When the last byte was received.
     pub last_ns: Option<u64>,
-    /// Whether the bytes were right, where that was checked.
+    /// Whether the content was right; `None` if it was not checked.
     pub content: Option<Content>,
     /// Completed transfers or exchanges, for applications that have them.
     pub transfers: Vec<Transfer>,
-    /// Begun and not completed.
+    /// Transfers or exchanges that began and were not completed.
     pub unfinished: u64,
-    /// Chunks that came after their time, or not at all.
+    /// Chunks that arrived late or not at all.
     pub late: Option<u64>,
     /// CPU time of the sending application.
     pub cpu_from_ns: u64,
     /// CPU time of the receiving application.
     pub cpu_to_ns: u64,
-    /// What the kernel said of each connection at its end.
+    /// `TCP_INFO` of each connection at its end.
     pub finals: Vec<TcpInfo>,
-    /// What went wrong.
+    /// Errors of the flow.
     pub errors: Vec<String>,
 }
 
@@ -134,7 +134,7 @@ impl Outcome {
         }
     }
 
-    /// Takes in what came of another part of the flow.
+    /// Merges the results of another part of the flow.
     fn merge(&mut self, part: Self) {
         self.bytes += part.bytes;
         self.first_ns = [self.first_ns, part.first_ns].into_iter().flatten().min();
@@ -142,7 +142,7 @@ impl Outcome {
         self.content = match (self.content.take(), part.content) {
             (Some(mine), Some(theirs)) => Some(Content {
                 ok: mine.ok && theirs.ok,
-                // Several streams have no single hash.
+                // Several streams have no common hash.
                 sha256: None,
                 bytes: mine.bytes + theirs.bytes,
             }),
@@ -161,7 +161,7 @@ impl Outcome {
     }
 }
 
-/// What others may look at while a flow runs.
+/// The state of a running flow that others may read.
 #[derive(Debug, Default)]
 pub struct Live {
     /// Bytes that the receiver has read.
@@ -182,7 +182,7 @@ impl Live {
         Some(Watch { live: self, id })
     }
 
-    /// What the kernel says of each watched connection now.
+    /// The current `TCP_INFO` of each watched connection.
     pub fn look(&self) -> Vec<TcpInfo> {
         self.probes
             .lock()
@@ -197,7 +197,7 @@ impl Live {
     }
 }
 
-/// While this lives, a socket is watched.
+/// Keeps a socket watched until this is dropped.
 #[derive(Debug)]
 struct Watch<'a> {
     live: &'a Live,
@@ -214,15 +214,15 @@ impl Drop for Watch<'_> {
     }
 }
 
-/// A flow whose listening side listens.
+/// A flow whose listening side is listening.
 #[derive(Debug)]
 pub struct Prepared {
     job: Job,
-    /// None for `iperf3`, which listens for itself.
+    /// `None` for `iperf3`, which listens for itself.
     listener: Option<Socket>,
 }
 
-/// Makes the listening side listen, so that nobody connects in vain.
+/// Starts to listen, so that no connection attempt fails.
 ///
 /// # Errors
 /// The address is taken, or the kernel lacks what the flow asks for.
@@ -253,7 +253,7 @@ impl Prepared {
     /// Runs the flow to its end.
     pub fn run(self, live: &Live, limits: &Limits) -> Outcome {
         let job = &self.job;
-        // One side that fails ends the other, and no other flow.
+        // A side that fails ends the other side, but no other flow.
         let failed = Arc::new(AtomicBool::new(false));
         let limits = &Limits {
             failed: Some(Arc::clone(&failed)),
@@ -311,7 +311,7 @@ impl Prepared {
     }
 }
 
-/// Runs a closure on a thread of its own in a namespace.
+/// Runs a closure on a new thread in a namespace.
 fn inside<T: Send>(
     entrance: &Entrance,
     work: impl FnOnce() -> Result<T, LabError> + Send,
@@ -343,7 +343,7 @@ fn gather<'scope>(
     all
 }
 
-/// A seed of its own for each connection and purpose.
+/// A separate seed for each connection and purpose.
 fn seed_of(job: &Job, index: u64) -> u64 {
     Rng::stream(job.seed, index).next_u64()
 }
@@ -354,7 +354,7 @@ fn cpu_since(before: u64, own: u64) -> u64 {
     thread_cpu_ns().saturating_sub(before).saturating_sub(own)
 }
 
-/// Does what the receiver was told to do wrong, after it has read so much.
+/// Carries out the receiver's misbehaviours that are due, after it has read this much.
 fn misbehave_reading(
     job: &Job,
     done: &mut Vec<Behaviour>,
@@ -379,7 +379,7 @@ fn misbehave_reading(
     Ok(())
 }
 
-/// Does what the sender was told to do wrong.
+/// Carries out the sender's misbehaviours that are due.
 fn misbehave_writing(job: &Job, done: &mut Vec<Behaviour>, limits: &Limits) -> std::io::Result<()> {
     for &behaviour in &job.behaviour {
         if let Behaviour::SenderPause { after, lasting } = behaviour {

@@ -17,13 +17,13 @@ use super::{Job, Live, Outcome, Transfer, connect, cpu_since, gather, seed_of};
 use crate::clock::{now_ns, thread_cpu_ns};
 use crate::tcpinfo;
 
-/// A transfer that has arrived: when, and what.
+/// Time and digest of a transfer that has arrived.
 struct Arrival {
     at_ns: u64,
     digest: super::content::Digested,
 }
 
-/// What the workers of a flow share.
+/// State shared by the workers of a flow.
 struct Shared<'a> {
     job: &'a Job,
     listener: &'a Socket,
@@ -32,7 +32,7 @@ struct Shared<'a> {
     order: Order<'a>,
     next: AtomicUsize,
     senders_left: AtomicU64,
-    /// By the sender's port; taken out by the sender.
+    /// Arrivals by the sender's port, which the sender takes out.
     arrivals: Mutex<HashMap<u16, Arrival>>,
 }
 
@@ -79,11 +79,11 @@ pub(super) fn run(
     outcome
 }
 
-/// The sizes in the order in which they are sent.
+/// The order of the transfer sizes.
 enum Order<'a> {
     /// These sizes, one after the other.
     All(Vec<u64>),
-    /// Every size once, in another order each time, without end.
+    /// Endless rounds, each with every size once in a new order.
     Rounds(&'a [u64]),
 }
 
@@ -101,8 +101,7 @@ impl Order<'_> {
     }
 }
 
-/// Every size `count` times, in an order that the seed determines (Fisher and
-/// Yates).
+/// Every size `count` times, in an order that the seed determines (Fisher–Yates shuffle).
 fn shuffled(sizes: &[u64], count: u32, seed: u64) -> Vec<u64> {
     let mut order: Vec<u64> = (0..count).flat_map(|_| sizes.iter().copied()).collect();
     let mut rng = Rng::new(seed);
@@ -177,7 +176,7 @@ fn transfer(
         left -= size as u64;
     }
     connection.end().map_err(said)?;
-    // The receiver enters the arrival before it ends its side.
+    // The receiver records the arrival before it closes its side.
     connection.wait_for_end().map_err(said)?;
     if let Ok(info) = tcpinfo::of_socket(connection.socket().as_fd()) {
         outcome.finals.push(info);
@@ -204,7 +203,7 @@ fn receive(shared: &Shared<'_>) -> Outcome {
     let mut outcome = Outcome::default();
     let mut buffer = vec![0; CHUNK];
     while shared.senders_left.load(Ordering::Relaxed) > 0 {
-        // Short waits, to see when the senders are done.
+        // Short waits, to notice when the senders are done.
         let brief = Limits {
             deadline_ns: shared.limits.deadline_ns.min(now_ns() + 100_000_000),
             ..shared.limits.clone()

@@ -1,4 +1,4 @@
-//! Sockets with the options of a flow, and input and output that always end.
+//! Sockets with the options of a flow, and input and output with deadlines.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -16,40 +16,40 @@ use crate::clock::now_ns;
 
 /// Protocol number of Multipath TCP sockets.
 const IPPROTO_MPTCP: i32 = 262;
-/// How often a wait looks whether it should end.
+/// Interval at which a wait checks whether it should end.
 const SLICE_MS: u16 = 50;
-/// Reads that find data from one look at the clock to the next.
+/// Number of successful reads between two looks at the clock.
 const READS_A_CHECK: u32 = 64;
-/// Connections that wait to be accepted.
+/// Backlog of connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
-/// A sender does not write more than this ahead of the network, so that the
-/// end of a run need not wait for megabytes that nobody asked for.
+/// Maximum unsent data in the socket, so that the end of a run need not wait for megabytes of
+/// buffered data.
 const UNSENT_BYTES: u32 = 512 * 1024;
 
-/// What a wait says that was given up on request.
+/// Error text of a wait that was cancelled.
 pub const CANCELLED: &str = "cancelled";
 
-/// When everything must come to an end.
+/// When a wait must end.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Set from outside: give up now.
+    /// Set from outside to cancel.
     pub cancel: Arc<AtomicBool>,
-    /// Set within the run when it has failed as a whole.
+    /// Set within the run when the whole run has failed.
     pub abort: Arc<AtomicBool>,
-    /// Set by a side of a flow that has failed: the other need not wait.
+    /// Set by a side of a flow that has failed, so that the other side does not wait.
     pub failed: Option<Arc<AtomicBool>>,
-    /// No wait lasts longer than until then.
+    /// Deadline of every wait.
     pub deadline_ns: u64,
 }
 
 impl Limits {
-    /// Whether to give up.
+    /// Whether to give up, for whatever reason.
     #[must_use]
     pub fn over(&self) -> bool {
         self.stopped() || now_ns() >= self.deadline_ns
     }
 
-    /// Whether somebody asked to give up.
+    /// Whether to give up on request or because of a failure.
     #[must_use]
     pub fn stopped(&self) -> bool {
         let set = |flag: &Arc<AtomicBool>| flag.load(Ordering::Relaxed);
@@ -92,7 +92,7 @@ impl Limits {
         }
     }
 
-    /// Sleeps until a moment.
+    /// Sleeps until `at_ns`.
     ///
     /// # Errors
     /// Time is up or the run was cancelled.
@@ -114,9 +114,9 @@ impl Limits {
 pub struct Connection {
     socket: Socket,
     limits: Limits,
-    /// Reads since the clock was asked.
+    /// Reads since the last look at the clock.
     reads: u32,
-    /// Whether the call that reads waits.
+    /// Whether a read blocks until there are data.
     waits: bool,
 }
 
@@ -132,14 +132,14 @@ fn new_socket(address: SocketAddr, cc: &str, options: &SocketOptions) -> io::Res
     Ok(socket)
 }
 
-/// Sets a buffer even beyond the system's limit.
+/// Sets a buffer size even beyond the system's limit.
 fn force_buffer(socket: &Socket, option: libc::c_int, bytes: u64) -> io::Result<()> {
-    // The kernel doubles what it is given, for its own book-keeping.
+    // The kernel doubles the value for its own book-keeping.
     let value = libc::c_int::try_from(bytes / 2).unwrap_or(libc::c_int::MAX);
     sockopt::set_int(socket, libc::SOL_SOCKET, option, value)
 }
 
-/// Sets the buffers of the side that sends the data or of the one that receives.
+/// Sets the buffers of the sending or receiving side.
 fn set_buffers(socket: &Socket, options: &SocketOptions, sends: bool) -> io::Result<()> {
     match (sends, options.send_buffer, options.receive_buffer) {
         (true, Some(bytes), _) => force_buffer(socket, libc::SO_SNDBUFFORCE, bytes),
@@ -148,7 +148,7 @@ fn set_buffers(socket: &Socket, options: &SocketOptions, sends: bool) -> io::Res
     }
 }
 
-/// A listening socket; `sends` if its side sends the flow's data.
+/// Opens a listening socket; `sends` is set if its side sends the flow's data.
 ///
 /// # Errors
 /// The address is taken, or the kernel lacks the congestion control or MPTCP.
@@ -160,15 +160,15 @@ pub fn listen(
 ) -> io::Result<Socket> {
     let socket = new_socket(address, cc, options)?;
     socket.set_reuse_address(true)?;
-    // Before listen(): accepted connections inherit it, and the window scale
-    // is chosen by it.
+    // Before listen(), because accepted connections inherit the buffers, which determine the window
+    // scale.
     set_buffers(&socket, options, sends)?;
     socket.bind(&SockAddr::from(address))?;
     socket.listen(BACKLOG)?;
     Ok(socket)
 }
 
-/// The next connection.
+/// Accepts the next connection.
 ///
 /// # Errors
 /// None came in time.
@@ -193,10 +193,10 @@ pub fn accept(listener: &Socket, limits: &Limits) -> io::Result<Connection> {
 }
 
 impl Connection {
-    /// Opens a connection; `sends` if this side sends the flow's data.
+    /// Opens a connection; `sends` is set if this side sends the flow's data.
     ///
     /// # Errors
-    /// It was refused or not made in time.
+    /// The connection was refused or not made in time.
     pub fn open(
         address: SocketAddr,
         cc: &str,
@@ -230,7 +230,7 @@ impl Connection {
         &self.socket
     }
 
-    /// Another limit for what follows.
+    /// Sets the limits for later operations.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
@@ -238,7 +238,7 @@ impl Connection {
     /// Port of this end.
     ///
     /// # Errors
-    /// The kernel does not know.
+    /// The system call fails.
     pub fn local_port(&self) -> io::Result<u16> {
         port_of(&self.socket.local_addr()?)
     }
@@ -251,27 +251,26 @@ impl Connection {
         port_of(&self.socket.peer_addr()?)
     }
 
-    /// Sends small messages at once.
+    /// Sends small messages at once (`TCP_NODELAY`).
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// The system call fails.
     pub fn no_delay(&self) -> io::Result<()> {
         self.socket.set_tcp_nodelay(true)
     }
 
-    /// Keeps what waits in the kernel short.
+    /// Limits the unsent data in the kernel.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// The system call fails.
     pub fn limit_unsent(&self) -> io::Result<()> {
         self.socket.set_tcp_notsent_lowat(UNSENT_BYTES)
     }
 
-    /// From now on waits for data within the call that reads them: one system
-    /// call instead of three.
+    /// Makes reads wait for data within the call: one system call instead of three.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// The system call fails.
     pub fn wait_in_reads(&mut self) -> io::Result<()> {
         self.socket.set_nonblocking(false)?;
         let slice = Duration::from_millis(SLICE_MS.into());
@@ -280,10 +279,10 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads what there is, at least one byte; 0 at the end of the stream.
+    /// Reads the available bytes, at least one; returns 0 at the end of the stream.
     ///
     /// # Errors
-    /// The connection broke, or nothing came in time.
+    /// The connection failed, or nothing arrived in time.
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match (&self.socket).read(buffer) {
@@ -306,10 +305,10 @@ impl Connection {
         }
     }
 
-    /// Reads exactly so much.
+    /// Fills the buffer.
     ///
     /// # Errors
-    /// The stream ended or broke before, or it took too long.
+    /// The stream ended or failed before, or it took too long.
     pub fn read_exact(&mut self, mut buffer: &mut [u8]) -> io::Result<()> {
         while !buffer.is_empty() {
             match self.read(buffer)? {
@@ -325,10 +324,11 @@ impl Connection {
         Ok(())
     }
 
-    /// Writes all of it unless `until_ns` passes before; returns how much.
+    /// Writes the whole buffer unless `until_ns` passes before; returns the number of bytes
+    /// written.
     ///
     /// # Errors
-    /// The connection broke, or the limits are over.
+    /// The connection failed, or the limits are over.
     pub fn write_until(&mut self, buffer: &[u8], until_ns: u64) -> io::Result<usize> {
         let mut written = 0;
         let brief = Limits {
@@ -353,28 +353,28 @@ impl Connection {
         Ok(written)
     }
 
-    /// Writes all of it.
+    /// Writes the whole buffer.
     ///
     /// # Errors
-    /// The connection broke, or it took too long.
+    /// The connection failed, or it took too long.
     pub fn write_all(&mut self, buffer: &[u8]) -> io::Result<()> {
         let written = self.write_until(buffer, u64::MAX)?;
         debug_assert_eq!(written, buffer.len());
         Ok(())
     }
 
-    /// Says that nothing more will be sent.
+    /// Closes the sending side.
     ///
     /// # Errors
-    /// The connection broke.
+    /// The connection failed.
     pub fn end(&self) -> io::Result<()> {
         self.socket.shutdown(Shutdown::Write)
     }
 
-    /// Waits until the other side has ended too.
+    /// Waits until the other side has closed too.
     ///
     /// # Errors
-    /// The connection broke, or it took too long.
+    /// The connection failed, or it took too long.
     pub fn wait_for_end(&mut self) -> io::Result<()> {
         let mut scrap = [0; 64];
         while self.read(&mut scrap)? > 0 {}

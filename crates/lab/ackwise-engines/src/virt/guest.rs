@@ -1,4 +1,4 @@
-//! Inside: the first program of the guest, which is this program again.
+//! The inside: the first program of the guest, which is this program again.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -18,20 +18,20 @@ use crate::{clock, command, kernel_link};
 
 /// The argument that makes a first program a guest.
 pub(super) const ARGUMENT: &str = "ackwise-guest";
-/// Where the job's directory is in the guest.
+/// Path of the job's directory in the guest.
 const DIRECTORY: &str = "/run/ackwise-job";
 
-/// To be called first thing in `main`: where this process is the first one of
-/// a virtual machine, runs its job and powers off; where it was started by such
-/// a job to be a part of it, is that. Elsewhere it does nothing.
+/// Call this first thing in `main`. In the first process of a virtual machine it runs the job and
+/// powers off; in a process that such a job started as a part of itself, it does that part.
+/// Elsewhere it does nothing.
 pub fn run_if_guest() {
     live::tunnel_process::run_if_asked();
     serve_if_guest(ARGUMENT, serve);
 }
 
-/// Runs a job of another kind than [`run_if_guest`] does: where this process is the first
-/// one of a virtual machine that was booted with this argument, makes the bare kernel a
-/// system, calls `serve` with the directory that host and guest share, and powers off.
+/// Serves a job of another kind than [`run_if_guest`] does. In the first process of a virtual
+/// machine that was booted with this argument, it sets up the system, calls `serve` with the
+/// directory that host and guest share, and powers off.
 pub fn serve_if_guest(argument: &str, serve: fn(&Path) -> Result<(), LabError>) {
     let asked = std::env::args_os()
         .nth(1)
@@ -49,8 +49,8 @@ pub fn serve_if_guest(argument: &str, serve: fn(&Path) -> Result<(), LabError>) 
         eprintln!("the guest: {error}");
     }
     nix::unistd::sync();
-    // On success it does not return; otherwise the kernel panics when its
-    // first process ends, and the host sees that.
+    // On success this does not return. Otherwise the kernel panics because its first process ends,
+    // and the host sees that.
     let _ = reboot(RebootMode::RB_POWER_OFF);
 }
 
@@ -74,11 +74,11 @@ fn serve(directory: &Path) -> Result<(), LabError> {
     fs::write(directory.join(ANSWER), text).map_err(LabError::os("cannot write the answer"))
 }
 
-/// Makes of a bare kernel on the host's files a system that runs scenarios.
+/// Turns a bare kernel on the host's files into a system that runs scenarios.
 fn set_up() -> Result<(), LabError> {
-    // The host's /proc still shows through: there this is the machine itself,
-    // which runs in the job's directory. So nothing of it need be on the
-    // command line, which would change the guest's random numbers.
+    // The host's /proc is still visible. In it, this process is the machine itself, which runs in
+    // the job's directory, so the directory need not be on the command line, which would change the
+    // guest's random numbers.
     let job =
         fs::read_link("/proc/self/cwd").map_err(LabError::os("cannot find the job's directory"))?;
     attach("proc", "/proc", "proc", None)?;
@@ -100,8 +100,8 @@ fn set_up() -> Result<(), LabError> {
         std::env::set_var("TMPDIR", "/tmp");
         std::env::set_var("LC_ALL", "C");
     }
-    // Timers fire when they are due, not when it suits the CPU; threads inherit it.
-    // SAFETY: takes no pointers and concerns only the calling thread.
+    // Makes timers fire when they are due, without slack; threads inherit this. SAFETY: takes no
+    // pointers and concerns only the calling thread.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
     clock::computing_is_free();
     kernel_link::make_room().map_err(LabError::os("cannot make room for bursts of packets"))?;
@@ -142,7 +142,7 @@ fn work(job: &Job, directory: &Path) -> Result<Answer, LabError> {
     };
     let done = live::run_virtual(&scenario, &spec, &options, &mut |progress| {
         if let Progress::Running { elapsed, .. } = progress {
-            // Only for the eyes of whoever waits: a failure changes nothing.
+            // This only shows progress to the user; a failure has no consequence.
             let _ = fs::write(directory.join(PROGRESS), elapsed.as_nanos().to_string());
         }
     })?;

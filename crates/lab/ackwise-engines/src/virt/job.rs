@@ -1,4 +1,4 @@
-//! What host and guest tell each other, as files in the job's directory.
+//! Messages between host and guest, as files in the job's directory.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::traffic::Behaviour;
 
 /// Host → guest: what to run ([`Job`]).
 pub(super) const JOB: &str = "job.json";
-/// Guest → host: what came of it ([`Answer`]).
+/// Guest → host: the result ([`Answer`]).
 pub(super) const ANSWER: &str = "answer.json";
 /// Guest → host: nanoseconds of traffic so far, in decimal.
 pub(super) const PROGRESS: &str = "progress";
@@ -26,29 +26,29 @@ pub(super) struct Job {
     pub path: PathBuf,
     /// Its text.
     pub text: String,
-    /// The traces that it names: the guest does not see every directory of the host.
+    /// The traces that it names, because the guest does not see every directory of the host.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub traces: BTreeMap<String, String>,
     /// `RunSpec::id`.
     pub run: String,
-    /// How links are made.
+    /// The backend of the links.
     pub backend: LinkBackend,
-    /// What applications are made to do wrong.
+    /// Misbehaviour of applications.
     pub behaviour: Vec<(String, Behaviour)>,
     /// See `VirtualOptions::disturbance`.
     pub disturbance: u32,
-    /// What happens to the network.
+    /// Network events.
     pub incidents: Vec<Incident>,
 }
 
-/// What a guest says at its end.
+/// The final answer of a guest.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
     /// The run was made; it may have errors of its own.
     Done(Box<Told>),
     /// The run was not made.
     Failed {
-        /// Why.
+        /// The reason.
         why: String,
         /// Whether other runs of the scenario would fail for the same reason.
         fatal: bool,

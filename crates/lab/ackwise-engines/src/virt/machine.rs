@@ -1,4 +1,4 @@
-//! Outside: a virtual machine that does a job.
+//! The outside: a virtual machine that does a job.
 
 use std::fs;
 use std::io;
@@ -14,13 +14,13 @@ use crate::error::LabError;
 /// How a machine ended.
 #[derive(Debug)]
 pub(super) enum End {
-    /// The guest did the job, or says why it could not.
+    /// The guest did the job, or gave the reason why it could not.
     Answered(Answer),
-    /// The caller no longer wanted it.
+    /// The caller cancelled it.
     Cancelled,
 }
 
-/// Boots a machine that will do `job`. `init` is the program that calls
+/// Boots a machine to do `job`. `init` is the program that calls
 /// [`run_if_guest`](super::run_if_guest) first thing.
 pub(super) fn boot(
     kernel: &Kernel,
@@ -35,8 +35,8 @@ pub(super) fn boot(
     Ok(machine)
 }
 
-/// Waits for the guest's answer, and tells how far its traffic is now and then.
-/// Captures are moved to the directory `captures`.
+/// Waits for the guest's answer, and reports the progress of its traffic now and then. Captures are
+/// moved to the directory `captures`.
 pub(super) fn wait(
     mut machine: Machine,
     captures: &Path,
@@ -65,7 +65,7 @@ pub(super) fn wait(
     Ok(End::Answered(answer))
 }
 
-/// Nanoseconds of traffic. A file that is being written may be empty.
+/// Nanoseconds of traffic so far; `None` if the file is just being written and still empty.
 fn elapsed_ns(directory: &Path) -> Option<u64> {
     let text = fs::read_to_string(directory.join(PROGRESS)).ok()?;
     text.trim().parse().ok()

@@ -1,12 +1,10 @@
 //! The virtual engine: a Linux kernel of its own for each run, in virtual time.
 //!
-//! The kernel is User Mode Linux, a program: it runs without privileges, and
-//! with `time-travel=inf-cpu` its clock stands still while anything computes
-//! and jumps when all wait. What happens inside depends on the scenario, the
-//! seed and the kernel, and on nothing of the host: the same run gives the
-//! same record, to the bit. Inside, the guest's first process runs the
-//! [`live`](crate::live) engine's code. See
-//! `docs/decisions/0014-virtual-time.md`.
+//! The kernel is User Mode Linux, a program: it runs without privileges, and with
+//! `time-travel=inf-cpu` its clock stands still while anything computes and jumps when everything
+//! waits. What happens inside depends on the scenario, the seed and the kernel, but not on the
+//! host: the same run gives the same record, bit for bit. Inside, the guest's first process runs
+//! the [`live`](crate::live) engine's code. See `docs/decisions/0014-virtual-time.md`.
 
 mod guest;
 mod job;
@@ -32,24 +30,23 @@ pub use guest::{run_if_guest, serve_if_guest};
 use job::{Answer, Job, Told};
 use machine::End;
 
-/// Stream of a run's seed from which the guest's random numbers come.
+/// Stream of a run's seed for the guest's random numbers.
 const STREAM: u64 = 3000;
 
 /// How to run a scenario in virtual time.
 #[derive(Debug, Clone, Default)]
 pub struct VirtualOptions {
-    /// What the live engine would be told.
+    /// The options of the live engine.
     pub run: RunOptions,
-    /// How many machines at a time; one for each core if `None`.
+    /// Number of machines at a time; one per core if `None`.
     pub jobs: Option<usize>,
     /// The kernel; see [`Kernel::find`].
     pub kernel: Option<Choice>,
     /// The guest's first program, which calls [`run_if_guest`] first thing;
     /// this program if `None`.
     pub init: Option<PathBuf>,
-    /// So often the clock is asked and random bytes are drawn before a run is
-    /// prepared: what another release of `ip` or of libc might do. It must not
-    /// show in the record; for tests.
+    /// How often the clock is read and random bytes are drawn before a run is prepared, as another
+    /// release of `ip` or libc might do. It must not change the record; for tests.
     pub disturbance: u32,
 }
 
@@ -60,7 +57,7 @@ enum News {
     Finished(usize, Box<Result<Told, LabError>>),
 }
 
-/// Whether [`run`] would run a scenario: for one who does something else before.
+/// Checks whether [`run`] would run a scenario, for callers that do other work first.
 ///
 /// # Errors
 /// As [`run`].
@@ -68,7 +65,7 @@ pub fn check(scenario: &Scenario, options: &VirtualOptions) -> Result<(), LabErr
     checked(scenario, options).map(drop)
 }
 
-/// The kernel, and runs that it can do.
+/// The kernel, and the runs to do.
 fn checked(
     scenario: &Scenario,
     options: &VirtualOptions,
@@ -82,8 +79,8 @@ fn checked(
     Ok((kernel, specs))
 }
 
-/// Runs all runs of a scenario, several at a time, each in a machine of its
-/// own; the report has them in the order of [`Scenario::runs`].
+/// Runs all runs of a scenario, several at a time, each in a separate machine. The report has them
+/// in the order of [`Scenario::runs`].
 ///
 /// # Errors
 /// There is no kernel, or the scenario cannot be built.
@@ -147,20 +144,20 @@ pub fn run(
     }
 }
 
-/// What the workers have told so far.
+/// The results from the workers so far.
 struct Results<'a> {
     scenario: &'a Scenario,
     specs: &'a [RunSpec],
-    /// Set when the scenario cannot be run: no worker begins another run.
+    /// Set if the scenario cannot be run; no worker then begins another run.
     give_up: &'a AtomicBool,
     /// Finished runs by their index.
     told: BTreeMap<usize, Told>,
-    /// The first error that is the scenario's.
+    /// The first error that affects the whole scenario.
     fatal: Option<LabError>,
 }
 
 impl Results<'_> {
-    /// Shows an item of news to the observer and keeps what it says.
+    /// Passes a message to the observer and keeps its result.
     fn take(&mut self, item: News, observe: &mut dyn FnMut(Progress<'_>)) {
         let total = self.specs.len();
         match item {
@@ -214,7 +211,7 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// What a run needs to know.
+/// The parts that a worker needs to know.
 struct Worker<'a> {
     scenario: &'a Scenario,
     options: &'a RunOptions,
@@ -226,7 +223,7 @@ struct Worker<'a> {
 
 impl Worker<'_> {
     fn one(&self, index: usize, spec: &RunSpec, cancelled: &dyn Fn() -> bool) {
-        // Nobody listens only when the caller is gone already.
+        // The send fails only if the caller is already gone.
         let _ = self.sender.send(News::Started(index));
         let result = self.machine(index, spec, cancelled);
         let _ = self.sender.send(News::Finished(index, Box::new(result)));
@@ -275,7 +272,7 @@ impl Worker<'_> {
     }
 }
 
-/// The report has nothing of the host: it is the same wherever it was made.
+/// Builds the report. It has nothing from the host, so it is the same wherever it was made.
 fn report(scenario: &Scenario, told: BTreeMap<usize, Told>, total: usize) -> Report {
     let mut report = Report::new("virtual", scenario);
     for told in told.into_values() {
@@ -294,7 +291,7 @@ fn report(scenario: &Scenario, told: BTreeMap<usize, Told>, total: usize) -> Rep
 mod tests {
     use super::*;
 
-    /// All that crosses from host to guest has to come out as it went in.
+    /// Everything that crosses from host to guest must survive the round trip.
     #[test]
     fn a_job_survives_its_file() {
         let job = Job {

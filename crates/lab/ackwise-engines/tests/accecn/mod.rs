@@ -1,5 +1,5 @@
-//! A sender, a queue that marks, and a receiver with the datapath; and what the ends say of
-//! marks afterwards.
+//! A sender, a queue that marks, and a receiver with the datapath; afterwards, what the ends say
+//! about marks.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use ackwise_datapath::{Datapath, Options, Stats};
 use ackwise_testbed::{Netns, Topology, host, link, packet_socket, router, run_command};
 
-/// What is sent, bytes.
+/// Size of the transfer, bytes.
 pub const BYTES: u64 = 20_000_000;
 /// Payload of a full segment with timestamps, bytes.
 pub const SEGMENT: u32 = 1448;
@@ -28,12 +28,12 @@ const TOPOLOGY: Topology = Topology {
     ],
 };
 
-/// What marks, behind 20 Mbit/s.
+/// The queue that marks, behind 20 Mbit/s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queue {
-    /// Single marks now and then.
+    /// Occasional single marks.
     Red,
-    /// Every packet that waited for longer than 8 ms: runs of marks.
+    /// Marks every packet that waited for longer than 8 ms: runs of marks.
     Threshold,
 }
 
@@ -46,11 +46,11 @@ pub struct Case {
     pub grants: u8,
     /// `tcp_ecn_option` of both.
     pub option: u8,
-    /// The queue on the way of the data.
+    /// The queue on the path of the data.
     pub queue: Queue,
-    /// How long data, and ACKs, are on their way, ms.
+    /// One-way delay of data and of ACKs, ms.
     pub delay: u8,
-    /// Part of the data packets that is lost before the queue, per cent.
+    /// Share of the data packets that is lost before the queue, per cent.
     pub loss: f64,
     /// `tcp_congestion_control` of the sender.
     pub congestion: &'static str,
@@ -83,12 +83,12 @@ pub enum Mode {
     Pending,
 }
 
-/// Packets and bytes by the mark that they came with.
+/// Packets and bytes by their mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Marks {
     /// Packets with CE.
     pub ce: u32,
-    /// Payload of these, bytes.
+    /// Payload of packets with CE, bytes.
     pub ce_bytes: u32,
     /// Payload with ECT(0), bytes.
     pub e0_bytes: u32,
@@ -96,17 +96,17 @@ pub struct Marks {
     pub e1_bytes: u32,
 }
 
-/// What `TCP_INFO` of Linux 7 says of ECN.
+/// The ECN information in `TCP_INFO` of Linux 7.
 #[derive(Debug, Clone, Copy)]
 pub struct Info {
     pub mode: Mode,
     /// The sender's estimate of what was delivered.
     pub delivered: Marks,
-    /// What the receiver got.
+    /// What the receiver received.
     pub received: Marks,
-    /// Bytes that are not acknowledged, or were not even sent.
+    /// Bytes that are not acknowledged, or not even sent.
     outstanding: u32,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmits: u32,
 }
 
@@ -144,14 +144,14 @@ impl Info {
     }
 }
 
-/// Pure ACKs that came to the sender, by what they carried of AccECN's option.
+/// Pure ACKs that arrived at the sender, by their AccECN option.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Acks {
-    /// No option.
+    /// ACKs without the option.
     pub without: u64,
-    /// The option with so many counters.
+    /// ACKs with the option, by its number of counters.
     pub counters: [u64; 4],
-    /// Most bytes that one ACK without a counter of CE-marked bytes acknowledged.
+    /// The largest number of bytes acknowledged by one ACK without a counter of CE-marked bytes.
     pub widest: u32,
     /// The newest acknowledgment number.
     newest: Option<u32>,
@@ -164,7 +164,7 @@ impl Acks {
 
     /// Counts a frame if it is a pure ACK of the receiver.
     fn look(&mut self, frame: &[u8]) {
-        // A header's length is in 32-bit words.
+        // The length of a header is in 32-bit words.
         let header = |at: usize, words: u8| at + usize::from(words) * 4;
         if frame.get(12..14) != Some(&[8, 0]) || frame[23] != 6 {
             return;
@@ -180,7 +180,7 @@ impl Acks {
         let number = tcp + 8..tcp + 12;
         let number = u32::from_be_bytes(frame[number].try_into().expect("a word"));
         let step = number.wrapping_sub(self.newest.unwrap_or(number));
-        // Half of the numbers are older ones.
+        // Half of the number space is older numbers.
         let step = if step < 1 << 31 { step } else { 0 };
         self.newest = Some(
             self.newest
@@ -199,7 +199,7 @@ impl Acks {
     }
 }
 
-/// How many counters AccECN's option has among these options of TCP; `None` without it.
+/// The number of counters in the AccECN option among these TCP options; `None` without the option.
 fn counters_of(mut rest: &[u8]) -> Option<usize> {
     while let Some((&kind, after)) = rest.split_first() {
         match kind {
@@ -217,7 +217,7 @@ fn counters_of(mut rest: &[u8]) -> Option<usize> {
     None
 }
 
-/// What came of a transfer.
+/// The results of a transfer.
 #[derive(Debug)]
 pub struct Ran {
     pub sender: Info,
@@ -260,9 +260,9 @@ impl Ran {
 /// Sends [`BYTES`] over the network of a case.
 pub fn run(case: &Case) -> Ran {
     let [sender, queue, receiver] = TOPOLOGY.build();
-    // Only what this list has can be chosen in another namespace.
+    // In another namespace, only controls in this list can be chosen.
     sysctl("tcp_allowed_congestion_control", "reno cubic dctcp");
-    // The queue would count and drop what IPv6 sends by itself.
+    // The queue would also count and drop packets that IPv6 sends by itself.
     queue.run(|| sysctl("../ipv6/conf/wan0/disable_ipv6", "1"));
     for (node, ecn) in [(&sender, case.asks), (&receiver, case.grants)] {
         node.run(|| {
@@ -314,7 +314,7 @@ pub fn run(case: &Case) -> Ran {
     ran
 }
 
-/// The two ends when all is acknowledged, and the ACKs that came to the sender.
+/// The state of both ends when everything is acknowledged, and the ACKs that arrived at the sender.
 fn transfer(sender: &Netns, queue: &Netns, receiver: &Netns) -> ([Info; 2], Acks) {
     let listener = receiver.run(|| TcpListener::bind((RECEIVER, PORT)).expect("a port"));
     let tap = queue.run(|| packet_socket("wan0"));
@@ -340,12 +340,12 @@ fn transfer(sender: &Netns, queue: &Netns, receiver: &Netns) -> ([Info; 2], Acks
     })
 }
 
-/// Byte `at` of the transfer; no segment is like another.
+/// Byte `at` of the transfer; no two segments are alike.
 fn content(at: u64) -> u8 {
     (at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8
 }
 
-/// Sends everything, and waits until it is acknowledged and nothing is held any more.
+/// Sends everything, and waits until it is acknowledged and no ACK is held any more.
 fn send(socket: &mut TcpStream) {
     let block: u64 = 64_000;
     for start in (0..BYTES).step_by(block as usize) {
@@ -373,7 +373,7 @@ fn receive(socket: &mut TcpStream) {
     assert_eq!(at, BYTES);
 }
 
-/// Counts ACKs until it is told to stop.
+/// Counts ACKs until told to stop.
 fn count(tap: &OwnedFd, stop: &AtomicBool) -> Acks {
     let mut acks = Acks::default();
     let mut frame = [0_u8; 2048];
@@ -388,7 +388,7 @@ fn count(tap: &OwnedFd, stop: &AtomicBool) -> Acks {
     acks
 }
 
-/// Makes room for what comes while nobody reads.
+/// Enlarges the buffer for frames that arrive while nobody reads.
 fn deepen(socket: &OwnedFd) {
     nix::sys::socket::setsockopt(
         &socket.as_fd(),
@@ -403,7 +403,7 @@ fn sysctl(name: &str, value: &str) {
     std::fs::write(&path, value).unwrap_or_else(|error| panic!("{path} = {value}: {error}"));
 }
 
-/// In the namespace of the queue.
+/// Sets up the queue; the caller must be in its namespace.
 fn set_up_queue(queue: Queue) {
     run_command(
         "tc",
@@ -422,7 +422,7 @@ fn set_up_queue(queue: Queue) {
     );
 }
 
-/// Packets that the queue marked, and that it dropped.
+/// Packets that the queue marked, and packets that it dropped.
 fn marks_of(queue: Queue) -> (u64, u64) {
     let text = run_command("tc", "-s -j qdisc show dev wan0");
     let disciplines: serde_json::Value = serde_json::from_str(&text).expect("JSON");

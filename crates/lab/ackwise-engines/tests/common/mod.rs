@@ -1,4 +1,4 @@
-//! What the tests of the live engine share.
+//! Helpers for the tests of the live engine.
 
 #![allow(dead_code)]
 
@@ -10,10 +10,10 @@ use ackwise_engines::netns;
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{Report, Run};
 
-/// Tests take turns: each has real-time threads, and machines are small.
+/// Tests run one at a time: each has real-time threads, and machines are small.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Waits for the turn of a test. Says clearly that these tests need root.
+/// Waits for the test's turn. Panics with a clear message if the test is not run as root.
 pub fn turn() -> MutexGuard<'static, ()> {
     assert!(
         nix::unistd::geteuid().is_root(),
@@ -68,7 +68,7 @@ pub const BULK: &str = r#"
     app = "bulk"
 "#;
 
-/// Runs a scenario; checks that nothing of it is left.
+/// Runs a scenario, and checks that it leaves nothing behind.
 pub fn run_with(scenario: &Scenario, options: &RunOptions) -> Report {
     let report =
         live::run(scenario, options, &mut |_| {}).unwrap_or_else(|error| panic!("{error}"));
@@ -76,7 +76,7 @@ pub fn run_with(scenario: &Scenario, options: &RunOptions) -> Report {
     report
 }
 
-/// Runs a scenario of a single run, when it is its turn.
+/// Waits for the turn and runs a scenario with a single run.
 pub fn run(scenario: &Scenario) -> Run {
     let _turn = turn();
     let run = only(run_with(scenario, &RunOptions::default()));
@@ -84,7 +84,7 @@ pub fn run(scenario: &Scenario) -> Run {
     run
 }
 
-/// Runs a scenario of two hosts and one link, when it is its turn.
+/// Waits for the turn and runs a scenario of two hosts and one link.
 pub fn run_two(duration: &str, link: &str, flow: &str) -> Run {
     run(&two_hosts(duration, link, flow))
 }
@@ -95,12 +95,12 @@ pub fn only(mut report: Report) -> Run {
     report.runs.remove(0)
 }
 
-/// Namespaces that this process made.
+/// Namespaces created by this process.
 pub fn mine() -> Vec<String> {
     of_process(std::process::id())
 }
 
-/// Namespaces that a process made.
+/// Namespaces created by a process.
 pub fn of_process(pid: u32) -> Vec<String> {
     let stem = format!("ackwise-{pid}-");
     netns::ours()
@@ -109,7 +109,7 @@ pub fn of_process(pid: u32) -> Vec<String> {
         .collect()
 }
 
-/// A test that starts itself as another process: the command for that.
+/// The command that starts this test as another process.
 pub fn myself(test: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -121,7 +121,7 @@ pub fn myself(test: &str) -> Command {
 /// Set in a process that [`myself`] started.
 pub const CHILD: &str = "ACKWISE_LAB_TEST_CHILD";
 
-/// What holds for every good run with one bulk flow over a link.
+/// Asserts what holds for every good run with one bulk flow over a link.
 pub fn assert_sound(run: &Run, rate_bps: f64, rtt_us: f64) {
     assert_eq!(run.errors, Vec::<String>::new());
     let totals = &run.totals;
@@ -142,6 +142,6 @@ pub fn assert_sound(run: &Run, rate_bps: f64, rtt_us: f64) {
     assert!(totals.acks_on_wire > 0 && totals.data_segments > 0);
     let acks = totals.acks.expect("ACKs are told apart");
     assert_eq!(acks.total(), totals.acks_on_wire);
-    // Every byte crossed in a segment of at most an MSS.
+    // Every byte crossed in a segment of at most one MSS.
     assert!(totals.data_segments >= totals.bytes / 1460);
 }

@@ -1,4 +1,4 @@
-//! The datapath in a process of its own, to be killed and stopped.
+//! The datapath in a separate process, which tests kill and stop.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -10,12 +10,12 @@ use nix::unistd::Pid;
 
 use super::network::Network;
 
-/// Set in the process that attaches: interface, policy, hook.
+/// Environment of the process that attaches: interface, policy, hook.
 const CHILD: &str = "ACKWISE_FAULTS_DAEMON";
 const READY: &str = "attached, at work";
 
-/// In a process that [`Daemon::start`] made: attaches until it is killed or its
-/// parent is no more. Elsewhere it returns false at once.
+/// In a process that [`Daemon::start`] made, attaches until it is killed or its parent is gone.
+/// Elsewhere it returns false at once.
 pub fn is_daemon() -> bool {
     let Ok(told) = std::env::var(CHILD) else {
         return false;
@@ -32,7 +32,7 @@ pub fn is_daemon() -> bool {
     let attachment = Datapath::attach(options).unwrap_or_else(|error| panic!("{error}"));
     println!("{READY}");
     std::thread::spawn(|| {
-        // Ends with the parent, or when it says so.
+        // Ends with the parent, or when it asks for it.
         let _ = std::io::stdin().read(&mut [0]);
         std::process::exit(0);
     });
@@ -40,7 +40,7 @@ pub fn is_daemon() -> bool {
     true
 }
 
-/// That process, seen from the other side; killed on drop.
+/// The parent's handle to the process; killed on drop.
 pub struct Daemon {
     child: Child,
     _stdin: Option<ChildStdin>,
@@ -49,7 +49,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts `test`, which must ask [`is_daemon`] first of all.
+    /// Starts `test`, which must call [`is_daemon`] first of all.
     pub fn start(network: &Network, node: &str, policy: &str, hook: &str, test: &str) -> Self {
         let ifname = network.interface(node, "wan");
         let mut command = Command::new(std::env::current_exe().expect("this program"));
@@ -75,7 +75,7 @@ impl Daemon {
         daemon
     }
 
-    /// Its counters now.
+    /// The current counters.
     pub fn stats(&self, network: &Network) -> Stats {
         network.inside(&self.node, || {
             control::status(&self.ifname, 0)
@@ -89,7 +89,7 @@ impl Daemon {
         kill(Pid::from_raw(pid), signal).expect("a signal");
     }
 
-    /// `kill -9`, and it is gone.
+    /// Kills the process with SIGKILL and waits for its end.
     pub fn kill(&mut self) {
         self.child.kill().expect("SIGKILL");
         self.child.wait().expect("gone");
@@ -103,8 +103,7 @@ impl Drop for Daemon {
     }
 }
 
-/// How many programs hang on tcx of an interface of the calling thread's
-/// namespace, both directions.
+/// Number of tcx programs on an interface of the calling thread's namespace, in both directions.
 pub fn tcx_programs(ifname: &str) -> u32 {
     /// The part of `union bpf_attr` for BPF_PROG_QUERY.
     #[repr(C, align(8))]

@@ -1,5 +1,5 @@
-//! What the tests of faults share: a network with something wrong in it, one
-//! checked transfer over it with the datapath at work, and what must hold then.
+//! Helpers for the fault tests: a network with a fault, one checked transfer over it with the
+//! datapath active, and the conditions that must hold.
 
 #![allow(dead_code)]
 
@@ -17,12 +17,12 @@ use ackwise_testbed::time_is_virtual;
 
 pub use network::{Case, Network, Ran};
 
-/// The two that every case is tried with: what users get, and what hurts most.
+/// The two policies with which every case is run: what users get, and what hurts most.
 pub const POLICIES: [&str; 2] = ["adaptive", "every-n:n=32,warm=0"];
 
 static GATE: RwLock<()> = RwLock::new(());
 
-/// For cases that bear company.
+/// For cases that can run beside others.
 pub fn shared() -> RwLockReadGuard<'static, ()> {
     ready();
     GATE.read().unwrap_or_else(PoisonError::into_inner)
@@ -48,7 +48,7 @@ fn ready() {
     });
 }
 
-/// What must have been withheld.
+/// How much must have been withheld.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// Something, or the case proves nothing.
@@ -59,8 +59,8 @@ pub enum Need {
     Any,
 }
 
-/// What a path needs that loses or reorders: after a loss `adaptive` keeps nearly
-/// every ACK for 64 round trips, so whether it withholds one is chance.
+/// The requirement for a path that loses or reorders: after a loss `adaptive` keeps nearly every
+/// ACK for 64 round trips, so whether it withholds one depends on chance.
 pub const LOSS_RECOVERY: [Need; 2] = [Need::Any, Need::Some];
 
 struct Row {
@@ -120,8 +120,8 @@ pub fn record(case: &str, policy: &str, ran: &Ran, stats: Option<&Stats>, bound:
         });
 }
 
-/// Runs when the process exits, whatever became of the tests. Not through the
-/// test harness, which would swallow it.
+/// Runs when the process exits, whatever happened to the tests. It does not print through the test
+/// harness, which would swallow the output.
 extern "C" fn print_table() {
     let rows = ROWS.lock().unwrap_or_else(PoisonError::into_inner);
     let remarks = REMARKS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -163,7 +163,7 @@ extern "C" fn print_table() {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// Options for a policy by its text.
+/// Parses the options of a policy.
 pub fn options(ifname: &str, policy: &str) -> Options {
     let config = policy
         .parse()
@@ -171,8 +171,8 @@ pub fn options(ifname: &str, policy: &str) -> Options {
     Options::new(ifname, config)
 }
 
-/// Runs a case with both policies, and checks what must hold in every case.
-/// What it saw comes back, for more.
+/// Runs a case with both policies, and checks what must hold in every case. Returns the
+/// observations for further checks.
 pub fn matrix(case: &Case) -> [(Ran, Stats); 2] {
     let _company = shared();
     POLICIES.map(|policy| {
@@ -204,15 +204,15 @@ pub fn one(case: &Case, policy: &str) -> (Ran, Stats) {
     (ran, stats)
 }
 
-/// Asserts what a busy machine can change only where time is virtual. What holds under
-/// any schedule is asserted without it.
+/// Runs assertions that a busy machine could break, and thus only in virtual time. Assertions that
+/// hold under any schedule are made without this.
 pub fn exactly(assert: impl FnOnce()) {
     if time_is_virtual() {
         assert();
     }
 }
 
-/// What must hold, whatever is wrong with the network.
+/// Asserts what must hold, whatever the fault of the network.
 pub fn check(case: &Case, policy: &str, need: Need, ran: &Ran, stats: &Stats) {
     let bound = ran.bound(case);
     record(&case.name, policy, ran, Some(stats), bound);
@@ -243,10 +243,9 @@ pub fn check(case: &Case, policy: &str, need: Need, ran: &Ran, stats: &Stats) {
 
 /// Every withheld ACK is accounted for, and every segment has a reason.
 pub fn consistent(what: &str, stats: &Stats) {
-    // One that took the place of a held one ended as that one did.
+    // A withheld ACK that replaced a held one ends in the same way.
     let runs = stats.withheld - stats.replaced;
-    // A re-emission that came too late has been counted as superseded already if
-    // it was on its way then.
+    // A re-emission that came too late may already have been counted as superseded.
     let ended = stats.superseded + stats.reemitted + stats.release.lost;
     let unclear = stats.reemit_stale + stats.fail_open["frame"];
     assert!(
@@ -260,7 +259,7 @@ pub fn consistent(what: &str, stats: &Stats) {
         stats.withheld,
         "{what}: {stats:#?}"
     );
-    // What passed because a lock was busy was not looked at: it has no reason.
+    // A packet that passed because a lock was busy was not looked at: it has no reason.
     let open = stats.fail_open.values().sum::<u64>() - stats.fail_open["busy"];
     assert_eq!(stats.reasons["no-hold"], open, "{what}: {stats:#?}");
     assert!(stats.packets_saved <= stats.withheld, "{what}: {stats:#?}");

@@ -18,26 +18,26 @@ use ackwise_scenario::Scenario;
 use super::tamper::{Tamper, Touch, interpose};
 use super::{Need, exactly};
 
-/// Port of the first flow; the next flows' follow.
+/// Port of the first flow; later flows use the following ports.
 pub const PORT: u16 = 5001;
-/// The interval of the series of what crossed the link, ns.
+/// Interval of the series of what crossed the link, ns.
 pub const INTERVAL_NS: u64 = 20_000_000;
-/// Between two looks at how far the receiver is.
+/// Interval between two looks at the receiver's progress.
 const LOOK: Duration = Duration::from_millis(2);
-/// Linux's least retransmission timeout, TCP_RTO_MIN.
+/// Linux's minimum retransmission timeout, TCP_RTO_MIN.
 const RTO_MIN: Duration = Duration::from_millis(200);
 
 /// Changes the options of a datapath.
 pub type Tune = fn(&mut Options);
 
-/// What is wrong, and what must come of it.
+/// The fault of a case, and its requirements.
 pub struct Case {
     pub name: String,
     /// Keys of the link "wan" between the sender and the receiver (or router).
     pub link: String,
-    /// A router, with a plain veth to the receiver.
+    /// Whether there is a router, with a plain veth to the receiver.
     pub router: bool,
-    /// More keys of the flow.
+    /// Additional keys of the flow.
     pub flow: String,
     /// Keys of the flow's sockets.
     pub socket: String,
@@ -46,27 +46,28 @@ pub struct Case {
     pub cc: &'static str,
     pub seconds: f64,
     pub behaviour: Vec<Behaviour>,
-    /// Where the datapath goes: to an interface of the link "wan".
+    /// Position of the datapath, which is on an interface of the link "wan".
     pub place: Position,
     pub tune: Tune,
-    /// While traffic flows.
+    /// Runs while traffic flows.
     pub during: fn(&Network),
-    /// What happens to frames between the sender and the link.
+    /// Modifies frames between the sender and the link.
     pub tamper: Option<Touch>,
-    /// With `adaptive`, and with `every-n`.
+    /// Requirements with `adaptive`, and with `every-n`.
     pub need: [Need; 2],
-    /// The retransmission timeouts that may follow one another, each twice as long as the one before.
+    /// Number of consecutive retransmission timeouts that are allowed, each twice as long as the
+    /// one before.
     pub timeouts: u32,
-    /// What the case itself keeps the receiver waiting for.
+    /// A pause of the receiver that the case itself causes.
     pub pause: Duration,
-    /// Somebody else has the datapath's locks, a third of the time.
+    /// Whether another program holds the datapath's locks for a third of the time.
     pub contend_locks: bool,
 }
 
 fn nothing_to_tune(_: &mut Options) {}
 fn nothing_happens(_: &Network) {}
 
-/// The link that a case has if it says nothing else.
+/// The default link of a case.
 pub const LINK: &str = r#"both = { rate = "20 Mbit/s", delay = "10 ms", queue = "60 packets" }"#;
 
 impl Case {
@@ -175,7 +176,7 @@ impl Case {
     }
 }
 
-/// A network, up; gone when this is dropped.
+/// A running network, removed on drop.
 pub struct Network {
     emulator: Option<Emulator>,
     pub tamper: Option<Tamper>,
@@ -187,12 +188,12 @@ pub struct Network {
     start_ns: AtomicU64,
 }
 
-/// What was seen of a transfer.
+/// The observations of a transfer.
 pub struct Ran {
     pub outcome: Outcome,
-    /// When the receiver had how many bytes.
+    /// Times, and the bytes that the receiver had by then.
     pub progress: Vec<(u64, u64)>,
-    /// Longest that the observer itself was kept from looking.
+    /// Longest time for which the observer itself was not scheduled.
     noise: Duration,
     /// Largest smoothed round-trip time.
     srtt: Duration,
@@ -264,7 +265,7 @@ impl Network {
             .unwrap_or_else(|| panic!("no node {name}"))
     }
 
-    /// Runs something on a thread in a node's namespace.
+    /// Runs a closure on a thread in a node's namespace.
     pub fn inside<T: Send>(&self, node: &str, work: impl FnOnce() -> T + Send) -> T {
         self.topology.namespaces[self.node(node)]
             .inside(|| Ok(work()))
@@ -309,7 +310,7 @@ impl Network {
         stats
     }
 
-    /// Nobody holds an interface of the node.
+    /// Asserts that no datapath holds an interface of the node.
     pub fn nobody_attached(&self, node: &str) {
         let netns = self.inside(node, namespace_inode);
         let holders: Vec<_> = control::list()
@@ -320,7 +321,7 @@ impl Network {
         assert!(holders.is_empty(), "still attached: {holders:?}");
     }
 
-    /// The path loses larger packets from now on, silently.
+    /// Makes the path silently lose larger packets from now on.
     pub fn black_hole(&self, mtu: u32) {
         self.emulator.as_ref().expect("runs").lose_larger_than(mtu);
     }
@@ -335,7 +336,7 @@ impl Network {
         self.start_ns.load(Ordering::Relaxed)
     }
 
-    /// Sleeps until so long after the start.
+    /// Sleeps until this long after the start.
     pub fn at(&self, when: Duration) {
         thread::sleep(when.saturating_sub(self.elapsed()));
     }
@@ -345,7 +346,7 @@ impl Network {
         self.abort.store(true, Ordering::Relaxed);
     }
 
-    /// When the series of what crossed the link begin.
+    /// Start of the series of what crossed the link.
     pub fn counted_since(&self) -> u64 {
         self.counted_since
     }
@@ -375,9 +376,9 @@ impl Network {
         }
     }
 
-    /// Carries out the transfer; meanwhile, `during` happens.
+    /// Runs the transfer, and `during` meanwhile.
     pub fn run(&self, case: &Case, during: impl FnOnce(&Self)) -> Ran {
-        // Attaching takes its time: only now does it begin.
+        // Attaching takes time, so the start is set only now.
         self.start_ns
             .store(now_ns() + 50_000_000, Ordering::Relaxed);
         let stop_ns = self.start_ns() + nanos(self.scenario.duration);
@@ -393,7 +394,7 @@ impl Network {
         thread::scope(|scope| {
             let watcher = scope.spawn(|| watch(&self.live, &done));
             let flow = scope.spawn(|| prepared.run(&self.live, &limits));
-            // Whatever becomes of it, the threads must end before this does.
+            // Whatever happens, the threads must end before this function does.
             let happened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| during(self)));
             if happened.is_err() {
                 limits.abort.store(true, Ordering::Relaxed);
@@ -409,7 +410,7 @@ impl Network {
         })
     }
 
-    /// Takes the network down and looks that nothing of it is left.
+    /// Takes the network down and checks that nothing is left of it.
     pub fn finish(mut self, mut ran: Ran) -> Ran {
         let names: Vec<String> = self
             .topology
@@ -439,7 +440,7 @@ pub fn namespace_inode() -> u64 {
         .ino()
 }
 
-/// Looks at how far the receiver is, again and again.
+/// Samples the receiver's progress.
 fn watch(live: &Live, done: &AtomicBool) -> Ran {
     let mut ran = Ran {
         outcome: Outcome::default(),
@@ -478,8 +479,8 @@ impl Ran {
         self.stall_between(0, u64::MAX)
     }
 
-    /// Longest time without a byte for the receiver, in gaps that end after one moment and begin
-    /// before another.
+    /// Longest time without a byte for the receiver, among gaps that end after `from_ns` and begin
+    /// before `to_ns`.
     pub fn stall_between(&self, from_ns: u64, to_ns: u64) -> Duration {
         self.progress
             .windows(2)
@@ -489,7 +490,7 @@ impl Ran {
             .unwrap_or_default()
     }
 
-    /// When the longest of these gaps began.
+    /// Start of the longest of these gaps.
     pub fn stalled_at(&self) -> u64 {
         self.progress
             .windows(2)
@@ -497,7 +498,7 @@ impl Ran {
             .map_or(0, |pair| pair[0].0)
     }
 
-    /// Bytes that the receiver had at a moment.
+    /// Bytes that the receiver had at a time.
     pub fn bytes_at(&self, at_ns: u64) -> u64 {
         self.progress
             .iter()
@@ -506,21 +507,21 @@ impl Ran {
             .map_or(0, |(_, bytes)| *bytes)
     }
 
-    /// The sender's first timeout, at most: RFC 6298 §2 with Linux's minimum.
+    /// Upper bound of the sender's first timeout: RFC 6298 §2 with Linux's minimum.
     pub fn rto(&self) -> Duration {
         RTO_MIN + 3 * self.srtt
     }
 
-    /// How long this machine kept threads and frames waiting; next to nothing in virtual
-    /// time. It only widens the bound that the table shows.
+    /// How long this machine delayed threads and frames; next to nothing in virtual time. It only
+    /// widens the bound that the table shows.
     pub fn noise(&self) -> Duration {
         let late = self.wire.as_ref().map_or(0, |wire| wire.lateness.max());
         self.noise + Duration::from_nanos(late) + Duration::from_millis(50)
     }
 
-    /// The longest stall that is no fault of the datapath.
+    /// The longest stall that is not the datapath's fault.
     pub fn bound(&self, case: &Case) -> Duration {
-        // 1, 1+2, 1+2+4, …: each timeout in a row doubles (RFC 6298 §5.5).
+        // 1, 1+2, 1+2+4, …: consecutive timeouts double (RFC 6298 §5.5).
         self.rto() * ((1 << case.timeouts) - 1) + case.pause + self.noise()
     }
 
@@ -539,13 +540,13 @@ impl Ran {
         })
     }
 
-    /// The transfer came to its end, and every byte was the one that was sent.
+    /// Asserts that the transfer ended, and that every byte is the one that was sent.
     pub fn assert_right(&self, what: &str) {
         assert_eq!(self.outcome.errors, Vec::<String>::new(), "{what}");
         let content = self.outcome.content.as_ref().expect("checked contents");
         assert!(content.ok, "{what}: {content:?}");
         assert_eq!(content.bytes, self.outcome.bytes, "{what}");
-        // How much of a machine a live run gets is nobody's promise: in three seconds it may be none.
+        // A live run has no guaranteed share of a machine: in three seconds it may get none.
         exactly(|| assert!(self.outcome.bytes > 100_000, "{what}: hardly anything"));
     }
 }

@@ -1,4 +1,4 @@
-//! Between a node's device and the link: looks at frames, and marks them.
+//! Between a node's device and the link: observes and marks frames.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use ackwise_headers::checksum;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 
-/// What was seen and done.
+/// Observations and changes.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// ECT packets of the sender.
@@ -22,10 +22,10 @@ pub struct Seen {
     pub syn_flags: AtomicU64,
 }
 
-/// What is done to a frame; told whether it comes from the device.
+/// A function that modifies a frame; it is told whether the frame comes from the device.
 pub type Touch = fn(&Seen, bool, &mut [u8]);
 
-/// A pump between a device and the link; it ends when this is dropped.
+/// A pump between a device and the link, which ends on drop.
 pub struct Tamper {
     seen: Arc<Seen>,
     stop: Arc<AtomicBool>,
@@ -47,10 +47,10 @@ impl Drop for Tamper {
     }
 }
 
-/// Puts a pump between a device and the link; the link gets the file returned.
+/// Puts a pump between a device and the link; the link uses the returned file.
 pub fn interpose(device: &File, touch: Touch) -> (Tamper, File) {
     let mut outer = device.try_clone().expect("a descriptor");
-    // Whole frames, and a queue as deep as the send buffer.
+    // Keeps frame boundaries, with a queue as deep as the send buffer.
     let (near, far) = socketpair(
         AddressFamily::Unix,
         SockType::SeqPacket,
@@ -95,7 +95,7 @@ fn deepen(end: &OwnedFd) {
         .expect("a send buffer");
 }
 
-/// The IPv4 header and the TCP flags of a frame, nine bits as RFC 9768 has them.
+/// The TCP flags of an IPv4 frame, nine bits as in RFC 9768.
 fn tcp_flags(frame: &[u8]) -> Option<u16> {
     if frame.get(12..14)? != [8, 0] || *frame.get(23)? != 6 {
         return None;
@@ -104,8 +104,7 @@ fn tcp_flags(frame: &[u8]) -> Option<u16> {
     Some(u16::from_be_bytes([*tcp.get(12)? & 1, *tcp.get(13)?]))
 }
 
-/// Marks every `every`th ECT packet of the sender as having met congestion, and
-/// remembers what was negotiated.
+/// Marks every `every`th ECT packet of the sender with CE, and records what was negotiated.
 fn mark(seen: &Seen, outgoing: bool, frame: &mut [u8], every: u64) {
     let Some(flags) = tcp_flags(frame) else {
         return;
@@ -131,13 +130,12 @@ fn mark(seen: &Seen, outgoing: bool, frame: &mut [u8], every: u64) {
     seen.marked.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A mark now and then: one congestion signal in some round trips.
+/// Marks occasionally: one congestion signal in some round trips.
 pub fn mark_some(seen: &Seen, outgoing: bool, frame: &mut [u8]) {
     mark(seen, outgoing, frame, 400);
 }
 
-/// Makes a SYN that asks for ECN ask for AccECN: the AE bit as well (RFC 9768
-/// §3.1.1).
+/// Makes a SYN that asks for ECN ask for AccECN by setting the AE bit as well (RFC 9768 §3.1.1).
 pub fn ask_for_accecn(seen: &Seen, outgoing: bool, frame: &mut [u8]) {
     let Some(flags) = tcp_flags(frame) else {
         return;

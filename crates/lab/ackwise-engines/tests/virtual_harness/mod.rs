@@ -1,4 +1,4 @@
-//! What the tests in virtual time share.
+//! Helpers for the tests in virtual time.
 
 #![allow(dead_code)]
 
@@ -14,12 +14,12 @@ use sha2::{Digest, Sha256};
 /// Each test uses all cores.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Waits for the turn of a test.
+/// Waits for the test's turn.
 pub fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The tests' own first program for the guest.
+/// Options with the tests' own first program for the guest.
 pub fn options() -> VirtualOptions {
     VirtualOptions {
         init: Some(env!("CARGO_BIN_EXE_ackwise-guest").into()),
@@ -63,7 +63,7 @@ pub fn arm(policy: &str, set: &str) -> String {
     )
 }
 
-/// Runs a scenario; no run may have errors.
+/// Runs a scenario, and asserts that no run has errors.
 pub fn run(scenario: &Scenario) -> Report {
     run_with(scenario, &options())
 }
@@ -86,10 +86,9 @@ pub fn of<'a>(report: &'a Report, arm: &str) -> &'a Run {
         .unwrap_or_else(|| panic!("no run of the arm {arm}"))
 }
 
-/// Runs a scenario, and compares what it gave with `pins/NAME.txt`, where the
-/// kernel is the one that this was written down with: the mirror keeps none but
-/// the newest. On another one it runs again, and the two must be the same.
-/// `ACKWISE_BLESS=1` writes it down.
+/// Runs a scenario, and compares the result with `pins/NAME.txt` if the kernel is the one with
+/// which the file was written: the mirror keeps only the newest. On another kernel it runs again,
+/// and both results must be equal. `ACKWISE_BLESS=1` writes the file.
 pub fn run_pinned(name: &str, scenario: &Scenario) -> Report {
     let report = run(scenario);
     let text = pins(&report);
@@ -113,7 +112,7 @@ pub fn run_pinned(name: &str, scenario: &Scenario) -> Report {
     report
 }
 
-/// The kernel's version, and a line for each run.
+/// The kernel's version, and one line per run.
 fn pins(report: &Report) -> String {
     let about = report.environment.kernel.as_deref().unwrap_or_default();
     let version = about
@@ -124,7 +123,7 @@ fn pins(report: &Report) -> String {
     text
 }
 
-/// What is pinned of a run: what a reader can compare, and a hash of it all.
+/// The pinned values of a run: numbers that a reader can compare, and a hash of the whole.
 fn line(run: &Run) -> String {
     let totals = &run.totals;
     let mut line = format!(
@@ -143,8 +142,8 @@ fn line(run: &Run) -> String {
     format!("{line}, record {}\n", hash(run))
 }
 
-/// What identifies a record, whatever it was made on. How much memory the
-/// datapath has says nothing of what happened, and grows with each new policy.
+/// The hash of a record, wherever it was made. It leaves out the datapath's memory, which says
+/// nothing of the run and grows with each new policy.
 pub fn hash(run: &Run) -> String {
     let mut run = run.clone();
     for place in run.datapath.iter_mut().filter_map(|it| it.as_object_mut()) {

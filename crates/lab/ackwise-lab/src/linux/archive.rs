@@ -1,8 +1,8 @@
 //! `reproduce --archive`: everything that a reader needs to check the numbers of a reproduction.
 //!
-//! A record is named after what was run: the same scenario on the same engine has the same name
-//! in every archive, and where the engine is exact also the same bytes. `SHA256SUMS` is written
-//! last, so that an archive without it is one that was not finished.
+//! A record is named after what was run: the same scenario on the same engine has the same name in
+//! every archive and, if the engine is exact, the same bytes. `SHA256SUMS` is written last, so an
+//! archive without it is incomplete.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -23,7 +23,7 @@ use anyhow::Context;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-/// How to cite the software, from the root of the repository.
+/// How to cite the software; the file is at the root of the repository.
 const CITATION: &str = include_str!("../../../../../CITATION.cff");
 const SUMS: &str = "SHA256SUMS";
 
@@ -33,24 +33,24 @@ pub struct Archive {
     began: Testbed,
 }
 
-/// What made the archive, beside what each record says of itself.
+/// What made the archive, besides what each record states.
 #[derive(Serialize)]
 struct Environment<'a> {
     /// Name and version.
     program: String,
     /// SHA-256 of the program's file.
     program_sha256: Option<String>,
-    /// As it was called.
+    /// The command line.
     command: Vec<String>,
-    /// Name of the distribution.
+    /// Name of the operating system's distribution.
     system: Option<String>,
-    /// Bytes.
+    /// Memory, bytes.
     memory: Option<u64>,
-    /// The machine, and when the first run began.
+    /// The machine, and the start of the first run.
     machine: &'a Testbed,
-    /// When the last run had ended.
+    /// The end of the last run.
     ended: Option<String>,
-    /// The kernel of virtual time, if there is one.
+    /// The kernel of virtual time, if one was used.
     virtual_kernel: Option<VirtualKernel>,
 }
 
@@ -62,7 +62,7 @@ struct VirtualKernel {
 }
 
 impl Archive {
-    /// Begins an archive in a directory that is empty or not there.
+    /// Begins an archive in a directory that is empty or does not exist.
     pub fn begin(root: &Path) -> Result<Self, BadInput> {
         let bad = |what: String| {
             BadInput::new(format!("{}: {what}", root.display()))
@@ -78,7 +78,7 @@ impl Archive {
             let what = format!("there is something already, {}", name.display());
             return Err(bad(what));
         }
-        // Hours of work are not to be lost to a path that cannot be written.
+        // Checks now that the path is writable, so that hours of work are not lost.
         fs::create_dir_all(root.join("records"))
             .map_err(|e| bad(format!("cannot be written: {e}")))?;
         Ok(Self {
@@ -92,7 +92,7 @@ impl Archive {
         self.root.join("pages")
     }
 
-    /// Puts a record beside the others, with the scenario's text.
+    /// Adds a record, with the text of its scenario.
     fn add(
         &self,
         paper: &str,
@@ -109,7 +109,7 @@ impl Archive {
         let directory = self.root.join("records").join(paper);
         fs::create_dir_all(&directory)?;
         let stem = format!("{name}-{}", &hex(&hash.finalize())[..12]);
-        // What is not exact may be run twice.
+        // A scenario may run twice on an engine that is not exact.
         let mut file = directory.join(format!("{stem}.json"));
         let mut again = 1;
         while file.exists() {
@@ -123,7 +123,7 @@ impl Archive {
         fs::write(file.with_extension("toml"), text)
     }
 
-    /// Writes everything but the pages and records, and the sums of all files.
+    /// Writes everything but the pages and records, and the checksums of all files.
     pub fn finish(&self, reports: &[PaperReport]) -> anyhow::Result<()> {
         let environment = serde_json::to_string_pretty(&self.environment())? + "\n";
         self.write("environment.json", &environment)?;
@@ -167,7 +167,7 @@ impl Archive {
     }
 }
 
-/// What follows a word at the beginning of a line.
+/// The text after a word at the beginning of a line.
 fn value_of(file: &str, word: &str) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let found = text.lines().find_map(|line| line.strip_prefix(word))?;
@@ -200,7 +200,7 @@ fn list(directory: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// What the archive has, and how somebody else checks it.
+/// Describes the content of the archive and how to check it.
 fn readme(reports: &[PaperReport]) -> String {
     let mut text = format!(
         "# Papers run again by ackwise {}\n\n\
@@ -248,7 +248,7 @@ fn readme(reports: &[PaperReport]) -> String {
     text
 }
 
-/// Runs what a paper asks for, and keeps the records.
+/// Runs what a paper needs, and keeps the records.
 pub struct Recorder<'a> {
     pub runs: &'a dyn RunScenario,
     pub archive: &'a Archive,

@@ -1,4 +1,4 @@
-//! `ackwise-lab conform`: judges what touches ACKs.
+//! `ackwise-lab conform`: tests devices that drop, delay or change ACKs.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ use anyhow::{Context, bail};
 
 use super::cli::ConformArgs;
 
-/// Runs it.
+/// Runs the subcommand.
 pub fn conform(args: &ConformArgs, format: Format) -> anyhow::Result<()> {
     if args.list {
         return list(format);
@@ -67,14 +67,14 @@ pub fn conform(args: &ConformArgs, format: Format) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A device that was asked for.
+/// A device named in the arguments.
 enum Asked {
     BuiltIn(BuiltIn),
     Given(Spec),
     Between([String; 2]),
 }
 
-/// The devices that the arguments ask for, each once.
+/// The devices named in the arguments, without duplicates.
 fn asked(args: &ConformArgs) -> anyhow::Result<Vec<Asked>> {
     let given = args.qdisc.is_some() || args.setup.is_some();
     if !given && args.kernel.is_some() {
@@ -148,7 +148,7 @@ impl Asked {
     }
 }
 
-/// On a kernel in virtual time.
+/// Runs the cases on a kernel in virtual time.
 fn virtually(
     spec: &Spec,
     kernel: Option<&Choice>,
@@ -157,7 +157,7 @@ fn virtually(
     in_virtual_time(spec, &args.cases, kernel, None, args.pcap.as_deref())
 }
 
-/// On this host's clock.
+/// Runs the cases in this host's real time.
 fn here(
     device: &mut dyn Device,
     args: &ConformArgs,
@@ -189,7 +189,7 @@ fn show(document: &Document, args: &ConformArgs, format: Format) -> anyhow::Resu
     }
 }
 
-/// Every device that can be named.
+/// Every device that has a name.
 fn known() -> impl Iterator<Item = BuiltIn> {
     BUILT_IN.iter().copied().chain([SIMPLEMUX])
 }

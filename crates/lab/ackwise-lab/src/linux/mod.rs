@@ -1,4 +1,4 @@
-//! What needs Linux: engines that run it, and what uses them.
+//! The modules that need Linux: engines that run it, and their users.
 
 mod archive;
 mod cli;
@@ -21,10 +21,11 @@ use ackwise_scenario::{Progress, Scenario};
 pub use ackwise_engines::virt::Choice as Kernel;
 pub use cli::Command;
 
-/// Told what becomes of the runs.
+/// Callback for progress of the runs.
 type Tell<'a> = &'a mut (dyn FnMut(Progress<'_>) + Send);
 
-/// Before arguments are read: in a machine this program may be the first process.
+/// Called before the arguments are read, because this program may be the first process of a
+/// machine.
 pub fn begin() {
     // See `run --on virtual`.
     virt::run_if_guest();
@@ -34,7 +35,7 @@ pub fn begin() {
     ackwise_conform::run_if_guest();
 }
 
-/// Does what a subcommand says.
+/// Runs a subcommand.
 pub fn run(command: &Command, format: Format) -> anyhow::Result<()> {
     match command {
         Command::Reproduce(args) => reproduce::reproduce(args, format),
@@ -43,7 +44,7 @@ pub fn run(command: &Command, format: Format) -> anyhow::Result<()> {
     }
 }
 
-/// Set by SIGINT and SIGTERM.
+/// Returns a flag that SIGINT and SIGTERM set.
 pub fn cancel_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(live::cancel_on_signals()?)
 }
@@ -63,12 +64,12 @@ pub fn run_live(
     Ok(live::run(scenario, &options, tell)?)
 }
 
-/// Whether a scenario can be run live.
+/// Checks that a scenario can run live.
 pub fn check_live(scenario: &Scenario) -> anyhow::Result<()> {
     Ok(live::check(scenario)?)
 }
 
-/// Whether runs of a scenario can be run in virtual time.
+/// Checks that runs of a scenario can run in virtual time.
 pub fn check_virtual(
     scenario: &Scenario,
     only: Vec<String>,
@@ -107,7 +108,7 @@ pub fn run_virtual(
     Ok(virt::run(scenario, &options, tell)?)
 }
 
-/// All that went into a kernel.
+/// The description of everything that went into a kernel.
 pub fn kernel_sources(choice: Option<&Kernel>) -> anyhow::Result<String> {
     let kernel = virt::Kernel::find(choice)?;
     kernel.sources.or(kernel.version).ok_or_else(|| {

@@ -23,7 +23,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::archive::{Archive, Recorder};
 use super::cli::ReproduceArgs;
 
-/// Reproduces papers and shows what came out.
+/// Reproduces papers and shows the results.
 pub fn reproduce(args: &ReproduceArgs, format: Format) -> anyhow::Result<()> {
     if args.list {
         return list(format);
@@ -35,7 +35,7 @@ pub fn reproduce(args: &ReproduceArgs, format: Format) -> anyhow::Result<()> {
         named?
     };
     if let Some(dir) = &args.html {
-        // An hour of simulation is not to be lost to a mistyped path.
+        // A mistyped path must not cost an hour of simulation.
         directory(dir)?;
     }
     let archive = args.archive.as_deref().map(Archive::begin).transpose()?;
@@ -51,7 +51,7 @@ pub fn reproduce(args: &ReproduceArgs, format: Format) -> anyhow::Result<()> {
         let pages = archive.pages();
         fs::create_dir_all(&pages).with_context(|| pages.display().to_string())?;
         write_pages(&pages, &reports)?;
-        // What failed or was stopped has no sums: it is not whole.
+        // A failed or stopped archive is incomplete and gets no checksums.
         if failures.is_empty() && !engines.cancel.load(Ordering::Relaxed) {
             archive.finish(&reports)?;
         }
@@ -69,7 +69,7 @@ pub fn reproduce(args: &ReproduceArgs, format: Format) -> anyhow::Result<()> {
     finish(failures, &engines)
 }
 
-/// Every paper that can be run; why the others cannot.
+/// Runs every paper that can run, and says why the others cannot.
 fn run_all(
     chosen: &[&'static dyn Paper],
     args: &ReproduceArgs,
@@ -92,7 +92,8 @@ fn run_all(
         match result {
             Ok(report) => reports.push(report),
             Err(Error::Cancelled) => break,
-            // Who asks for all gets what this machine can do, and the reason for the rest.
+            // With all papers selected, those that this machine cannot run are reported and
+            // skipped.
             Err(e @ (Error::Unavailable { .. } | Error::WrongEngine { .. }))
                 if args.papers.is_empty() =>
             {
@@ -137,7 +138,7 @@ fn write_pages(dir: &Path, reports: &[PaperReport]) -> anyhow::Result<()> {
     write("experiments.json", experiments_json(reports)? + "\n")
 }
 
-/// Makes the directory, and makes sure that files can be written there.
+/// Creates the directory, and checks that it is writable.
 fn directory(dir: &Path) -> Result<(), BadInput> {
     let refused = |e: std::io::Error| {
         BadInput::new(format!("{}: cannot be written: {e}", dir.display()))
@@ -249,7 +250,7 @@ impl Engines {
     }
 }
 
-/// Counts the runs that have ended.
+/// Counts finished runs.
 fn count(
     done: &mut (dyn FnMut(usize) + Send),
 ) -> impl FnMut(ackwise_scenario::Progress<'_>) + Send {
@@ -313,11 +314,11 @@ fn failed(
     }
 }
 
-/// A bar for whoever watches; otherwise silence.
+/// A progress bar on a terminal; silent otherwise.
 struct Bar {
     bar: ProgressBar,
     paper: &'static str,
-    /// Runs of the scenarios before this one, and of those and this one.
+    /// Number of runs of the earlier scenarios, and that number with this scenario's runs.
     before: AtomicU64,
     known: AtomicU64,
 }

@@ -1,4 +1,4 @@
-//! `ackwise-lab tunnel-demo`: what goes up a thin uplink, with and without a tunnel.
+//! `ackwise-lab tunnel-demo`: the traffic of a thin uplink, with and without a tunnel.
 
 use std::sync::atomic::Ordering;
 
@@ -16,17 +16,17 @@ const SCENARIO: &str = include_str!("../../../../../scenarios/tunnel.toml");
 /// The direction of the ACKs.
 const UPLINK: &str = "wan.reverse";
 
-/// What one arm came to.
+/// The results of one arm.
 #[derive(Debug, Serialize)]
 struct Row {
     arm: String,
     goodput_bps: f64,
     /// ACKs that the receiver's machine made.
     acks: u64,
-    /// Packets that came to the uplink, and those for which its queue had no room.
+    /// Packets that arrived at the uplink, and those for which its queue had no room.
     uplink_packets: u64,
     uplink_drops: u64,
-    /// Bytes of ACKs as they are, and of bundles, on the uplink; IP packets count whole.
+    /// Bytes of plain ACKs and of bundles on the uplink, counted as whole IP packets.
     uplink_bytes: u64,
     bytes_per_ack: f64,
     /// ACKs that travelled in bundles.

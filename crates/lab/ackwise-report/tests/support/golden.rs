@@ -1,8 +1,8 @@
-//! What is shown, held against a file in `golden/`.
+//! Compares output with a file in `golden/`.
 
 use std::path::Path;
 
-/// Compares with a file; `ACKWISE_BLESS=1` writes it anew.
+/// Compares with a file; `ACKWISE_BLESS=1` rewrites it.
 pub fn golden(name: &str, found: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")

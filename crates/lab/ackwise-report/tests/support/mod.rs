@@ -1,4 +1,4 @@
-//! Made-up but plausible records of the shipped scenarios, to look at and to test with.
+//! Made-up but plausible records of the shipped scenarios, for inspection and tests.
 
 use std::path::Path;
 
@@ -46,7 +46,7 @@ pub fn record(scenario: &Scenario) -> Report {
     report
 }
 
-/// A small generator, so that the sample is the same everywhere.
+/// A small random number generator, so that the sample is the same everywhere.
 struct Random(u64);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! How a name gets its value at a point.
+//! Definitions: how a name gets its value at a point.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use ackwise_rng::Rng;
 use super::expression::Expression;
 use super::value::{Dimension, Drawn, Quantity, Type};
 
-/// Keys that tell a definition from a table of further paths.
+/// Keys that distinguish a definition from a table of further paths.
 const KINDS: [&str; 4] = ["uniform", "log-uniform", "choice", "case"];
 
-/// How a name gets its value.
+/// The definition of a name.
 #[derive(Debug, Clone)]
 pub(super) struct Definition {
-    /// Where it stands.
+    /// Its place in the file.
     pub span: Span,
-    /// What it is.
+    /// The rule that gives the value.
     pub rule: Rule,
 }
 
@@ -27,54 +27,54 @@ pub(super) struct Definition {
 pub(super) enum Rule {
     /// `true`, `false` or a number.
     Constant(Drawn),
-    /// From other names.
+    /// Computed from other names.
     Expression(Expression),
-    /// Evenly from a range.
+    /// Uniform in a range.
     Uniform(Range),
-    /// From a range, its logarithm evenly.
+    /// Log-uniform in a range.
     LogUniform(Range),
     /// One of several values.
     Choice(Vec<Weighted>),
-    /// By the value of another name.
+    /// Depends on the value of another name.
     Case(Case),
 }
 
-/// A range with both ends.
+/// A range that includes both ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Range {
     low: Quantity,
     high: Quantity,
-    /// Whether only whole numbers of the unit are drawn.
+    /// Whether only whole multiples of the unit are drawn.
     whole: bool,
 }
 
-/// One of several values, and how often it is drawn.
+/// One of several values, with its weight.
 #[derive(Debug, Clone)]
 pub(super) struct Weighted {
     pub value: Drawn,
     weight: f64,
 }
 
-/// Definitions by the value of another name.
+/// Definitions that depend on the value of another name.
 #[derive(Debug, Clone)]
 pub(super) struct Case {
     /// The other name.
     pub on: String,
-    /// Its value as text, and what applies then.
+    /// The definition for each value, as text.
     by_value: BTreeMap<String, Definition>,
-    /// Where the values stand.
+    /// The places of the values in the file.
     pub spans: BTreeMap<String, Span>,
-    /// What applies to any other value.
+    /// The definition for any other value.
     otherwise: Option<Box<Definition>>,
 }
 
 /// Values by name.
 pub(super) type Values = BTreeMap<String, Drawn>;
 
-/// Kinds of values by name.
+/// Types of values by name.
 pub(super) type Types = BTreeMap<String, Type>;
 
-/// Whether a table defines a value, and does not lead to further paths.
+/// Whether a table is a definition, and not a table of further paths.
 pub(super) fn is_definition(value: &Value) -> bool {
     match &value.kind {
         Kind::Table(table) => KINDS.iter().any(|key| table.get(key).is_some()),
@@ -273,7 +273,7 @@ fn weights(section: &Section<'_>, name: &str, wanted: usize) -> Option<Vec<f64>>
     (weights.len() == wanted).then_some(weights)
 }
 
-/// A weight, if it is one.
+/// A weight, if the value is a valid one.
 pub(super) fn weight(value: &Value) -> Option<f64> {
     let weight = match value.kind {
         Kind::Integer(number) => number as f64,
@@ -323,21 +323,21 @@ fn case(section: &Section<'_>, name: &str) -> Option<Case> {
     fine.then_some(case)
 }
 
-/// A value as it is written when it is drawn: `1 Mbit/s` for `1000 kbit/s`.
+/// A value in the form in which drawn values are written: `1 Mbit/s` for `1000 kbit/s`.
 fn canonical(text: &str) -> String {
     let quantity = Quantity::parse(text).map(Drawn::Quantity);
     quantity.map_or(text.to_owned(), |it| it.setting().to_string())
 }
 
 impl Case {
-    /// What applies in one case or another.
+    /// The definitions of all cases.
     pub(super) fn inner(&self) -> impl Iterator<Item = &Definition> {
         self.by_value.values().chain(self.otherwise.as_deref())
     }
 }
 
 impl Definition {
-    /// The names that it depends on.
+    /// The names on which it depends.
     pub(super) fn names(&self) -> Vec<&str> {
         match &self.rule {
             Rule::Expression(expression) => expression.names(),
@@ -350,7 +350,7 @@ impl Definition {
         }
     }
 
-    /// Its values if it chooses between words.
+    /// Its values if it is a choice between words.
     pub(super) fn words(&self) -> Vec<String> {
         match &self.rule {
             Rule::Choice(choices) => {
@@ -365,7 +365,7 @@ impl Definition {
         }
     }
 
-    /// Whether it can be one of few values, so that points can be grouped by it.
+    /// Whether it has few possible values, so that points can be grouped by it.
     pub(super) fn is_of_few(&self) -> bool {
         match &self.rule {
             Rule::Choice(_) | Rule::Constant(_) => true,
@@ -375,10 +375,10 @@ impl Definition {
         }
     }
 
-    /// What kind of value it gives.
+    /// The type of its values.
     ///
     /// # Errors
-    /// It uses values of the wrong kind, or values of several kinds.
+    /// It uses values of the wrong type, or of several types.
     pub(super) fn kind(&self, known: &Types) -> Result<Type, String> {
         match &self.rule {
             Rule::Constant(value) => Ok(value.kind()),
@@ -406,7 +406,7 @@ impl Definition {
         }
     }
 
-    /// The value at a point, by a stream of its own.
+    /// The value at a point, from a separate random number stream.
     ///
     /// # Errors
     /// No case applies, or an expression has no value.
@@ -436,15 +436,15 @@ impl Definition {
                         case.on
                     )
                 })?;
-                // The same draw whichever case applies.
+                // The draw is the same whichever case applies.
                 found.value(known, rng)
             }
         }
     }
 }
 
-/// A number from 0 to below 1, in steps of 2⁻⁵³. It leaves the stream where it was, so that a
-/// name takes one draw at a point, however its cases are nested.
+/// A number from 0 (included) to 1 (excluded), in steps of 2⁻⁵³. It does not advance the stream, so
+/// that a name takes one draw at a point, however its cases are nested.
 pub(super) fn unit(rng: &Rng) -> f64 {
     let bits = rng.clone().next_u64() >> 11;
     bits as f64 / (1u64 << 53) as f64
@@ -465,12 +465,12 @@ fn chosen(choices: &[Weighted], share: f64) -> &Drawn {
 }
 
 impl Range {
-    /// The least and the greatest value.
+    /// The smallest and the largest value.
     pub(super) fn ends(self) -> [Quantity; 2] {
         [self.low, self.high]
     }
 
-    /// Whether a value that is written so can be drawn.
+    /// Whether a value can be drawn that is written as `text`.
     pub(super) fn can_be(self, text: &str) -> bool {
         let number = || text.parse().ok().map(Quantity::number);
         let Some(quantity) = Quantity::parse(text).or_else(number) else {
@@ -482,7 +482,7 @@ impl Range {
             && Drawn::Quantity(quantity).setting().to_string() == text
     }
 
-    /// What is written is rounded, and never beyond the ends.
+    /// A value rounded for writing, but within the range.
     fn within(self, amount: f64) -> Quantity {
         let dimension = self.low.dimension;
         let quantity = Quantity { amount, dimension };
@@ -508,7 +508,7 @@ impl Range {
     fn log_even(self, share: f64) -> Quantity {
         let (low, high) = (self.low.amount, self.high.amount);
         let end = if self.whole { high + 1.0 } else { high };
-        // libm and not the platform's, so that every machine draws the same.
+        // libm instead of the platform's functions, so that every machine draws the same values.
         let (from, to) = (libm::log(low), libm::log(end));
         let drawn = libm::exp(from + share * (to - from));
         match self.whole {

@@ -1,4 +1,4 @@
-//! What depends on other values: `down / ratio`, `max(up * depth, 3000 B)`.
+//! Expressions that depend on other values: `down / ratio`, `max(up * depth, 3000 B)`.
 //!
 //! ```text
 //! sum     = product { ("+" | "-") product }
@@ -15,13 +15,13 @@ pub(super) enum Expression {
     Constant(Quantity),
     /// The value of another name.
     Name(String),
-    /// Two expressions and what stands between them.
+    /// Two expressions and the operator between them.
     Binary(Operator, Box<Expression>, Box<Expression>),
     /// A function of one or more expressions.
     Call(Function, Vec<Expression>),
 }
 
-/// What stands between two expressions.
+/// An operator between two expressions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operator {
     /// `+`
@@ -34,14 +34,14 @@ pub(super) enum Operator {
     Divide,
 }
 
-/// What an expression can call.
+/// A function that an expression can call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Function {
-    /// The least.
+    /// Minimum.
     Min,
-    /// The greatest.
+    /// Maximum.
     Max,
-    /// The nearest whole number of the unit.
+    /// Rounds to the nearest whole number of the unit.
     Round,
 }
 
@@ -51,16 +51,16 @@ const FUNCTIONS: [(&str, Function); 3] = [
     ("round", Function::Round),
 ];
 
-/// Units, those first that begin like a shorter one.
+/// Units. A unit precedes any shorter one that is its prefix.
 const UNITS: [&str; 21] = [
     "packets", "packet", "Gbit/s", "Mbit/s", "kbit/s", "bit/s", "GiB", "MiB", "KiB", "GB", "MB",
     "kB", "min", "ms", "us", "µs", "ns", "B", "s", "h", "%",
 ];
 
-/// The longest expression, in bytes. Whoever needs more names the parts.
+/// The longest expression, in bytes. A longer one must be split by naming its parts.
 const MAX_LENGTH: usize = 1000;
 
-/// The most of an expression that a message repeats, in characters.
+/// How much of an expression an error message repeats, in characters.
 const SHOWN: usize = 60;
 
 /// Deepest nesting of parentheses.
@@ -70,7 +70,7 @@ impl Expression {
     /// Parses an expression.
     ///
     /// # Errors
-    /// What is wrong, for a message that names the place.
+    /// The text is not a valid expression; the caller adds the place.
     pub(super) fn parse(text: &str) -> Result<Expression, String> {
         if text.len() > MAX_LENGTH {
             return Err(format!(
@@ -91,7 +91,7 @@ impl Expression {
         }
     }
 
-    /// The names that it depends on.
+    /// The names on which it depends.
     pub(super) fn names(&self) -> Vec<&str> {
         match self {
             Expression::Constant(_) => Vec::new(),
@@ -105,10 +105,10 @@ impl Expression {
         }
     }
 
-    /// What kind of value it has, if the names have those that `known` says.
+    /// The type of its value, given the types of the names from `known`.
     ///
     /// # Errors
-    /// It adds or multiplies what does not go together.
+    /// It adds or multiplies values of incompatible types.
     pub(super) fn kind(&self, known: &dyn Fn(&str) -> Option<Type>) -> Result<Type, String> {
         if let Expression::Name(name) = self {
             return known(name).ok_or_else(|| format!("'{name}' is not known here"));
@@ -129,7 +129,7 @@ impl Expression {
     /// Its value.
     ///
     /// # Errors
-    /// A name is not known, or has no number; or it divides by zero.
+    /// A name is unknown or is not a number, or the expression divides by zero.
     pub(super) fn value(&self, known: &dyn Fn(&str) -> Option<Drawn>) -> Result<Drawn, String> {
         if let Expression::Name(name) = self {
             return known(name).ok_or_else(|| format!("'{name}' is not known here"));
@@ -151,7 +151,7 @@ impl Expression {
         self.quantity(&number).map(Drawn::Quantity)
     }
 
-    /// The first part that something is divided by and that is zero.
+    /// The first divisor that is zero.
     fn zero_divisor(
         &self,
         known: &dyn Fn(&str) -> Result<Quantity, String>,
@@ -235,7 +235,7 @@ impl Operator {
     }
 }
 
-/// Bits a second times nanoseconds, in bytes.
+/// Converts the product of bits per second and nanoseconds to bytes.
 const BITS_IN_NANOSECONDS: f64 = 8e9;
 
 fn product(left: Quantity, right: Quantity) -> Result<Quantity, String> {
@@ -264,7 +264,7 @@ fn quotient(left: Quantity, right: Quantity) -> Result<Quantity, String> {
     }
 }
 
-/// What is still to be read.
+/// The remaining text.
 struct Parser<'a> {
     text: &'a str,
     rest: &'a str,
@@ -406,7 +406,7 @@ impl Parser<'_> {
     }
 }
 
-/// A text as a message repeats it.
+/// A text shortened for an error message.
 fn shortened(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -1,7 +1,7 @@
 //! `[sweep.draw]`: points that are drawn at random from distributions.
 //!
-//! A point is a function of the file, the seed and its number: each name has a stream of its own
-//! for each point (`docs/decisions/0024-draws.md`).
+//! A point is a function of the file, the seed and its number: each name has a separate random
+//! number stream for each point (`docs/decisions/0024-draws.md`).
 
 mod definition;
 mod expression;
@@ -25,19 +25,19 @@ use expression::{is_name, is_name_start};
 use repeat::{Redrawn, Repeats};
 use value::{Drawn, Type};
 
-/// Most points that can be drawn; more are a slip of the hand.
+/// Maximum number of points; more are taken for a typing error.
 const MAX_POINTS: u32 = 10_000;
 
-/// The name of the variable that says which population a point is of.
+/// Name of the variable that holds a point's population.
 pub(crate) const POPULATION: &str = "population";
 
-/// The name of the variable that says which repeat of a point a run is of, from 1.
+/// Name of the variable that holds the number of a run's repeat, from 1.
 pub const REPEAT: &str = "repeat";
 
-/// Most points with their repeats.
+/// Maximum number of points including their repeats.
 const MAX_ALL: u32 = 20_000;
 
-/// Keys of `[sweep.draw]` that are not names of values.
+/// Keys of `[sweep.draw]` that do not name drawn values.
 const KEYS: [&str; 6] = ["n", "seed", "group", "against", POPULATION, REPEAT];
 
 /// Sections of the file whose values can be drawn.
@@ -46,14 +46,14 @@ const SECTIONS: [&str; 5] = ["node", "link", "flow", "record", "scenario"];
 /// Definitions by name.
 type Definitions = BTreeMap<String, Definition>;
 
-/// A part of the lines that differs from the others in its distributions.
+/// A part of the points that has different distributions.
 struct Population {
     name: String,
     weight: f64,
     own: Definitions,
 }
 
-/// The words that `cc` is drawn from, before anything is checked.
+/// The words from which `cc` is drawn, before any checks.
 pub(crate) fn congestion_controls(top: &Section<'_>, sweep: &Table) -> Vec<String> {
     let Some(Kind::Table(draw)) = sweep.get("draw").map(|value| &value.kind) else {
         return Vec::new();
@@ -193,7 +193,7 @@ fn definitions(section: &Section<'_>, table: &Table, keys: &[&str]) -> Option<De
     fine.then_some(found)
 }
 
-/// A name, and the entry of the table that ends it.
+/// A name, and the entry of the table where its path ends.
 struct Leaf<'a> {
     name: String,
     entry: &'a Entry,
@@ -217,7 +217,7 @@ fn collect<'a>(name: String, entry: &'a Entry, found: &mut Vec<Leaf<'a>>) {
 }
 
 fn name_is_fine(section: &Section<'_>, name: &str, span: &Span) -> bool {
-    // Paths are checked where they replace something.
+    // Paths are checked where they replace a value.
     let first = name.split('.').next().unwrap_or(name);
     if SECTIONS.contains(&first) {
         return true;
@@ -289,7 +289,7 @@ fn populations(section: &Section<'_>) -> Option<Vec<Population>> {
     fine.then_some(found)
 }
 
-/// The definitions that hold for a population: its own before the common ones.
+/// The definitions of a population, whose own take precedence over the common ones.
 fn of_population(common: &Definitions, population: Option<&Population>) -> Definitions {
     let mut all = common.clone();
     if let Some(population) = population {
@@ -298,7 +298,7 @@ fn of_population(common: &Definitions, population: Option<&Population>) -> Defin
     all
 }
 
-/// Each population, or none where all points are of one kind.
+/// Each population, or a single `None` if there are no populations.
 fn each(populations: &[Population]) -> Vec<Option<&Population>> {
     match populations {
         [] => vec![None],
@@ -306,7 +306,7 @@ fn each(populations: &[Population]) -> Vec<Option<&Population>> {
     }
 }
 
-/// The kinds of all names of each population; `None` after a mistake.
+/// The types of all names in each population; `None` after a mistake.
 fn kinds(
     section: &Section<'_>,
     common: &Definitions,
@@ -331,7 +331,7 @@ fn kinds(
     Some(kinds)
 }
 
-/// `cc` is a word, and drawn or swept, not both.
+/// Checks that `cc` is a word, and not both drawn and swept.
 fn check_cc(section: &Section<'_>, sweep: &Table, kinds: &[definition::Types]) {
     let drawn: Vec<Type> = kinds
         .iter()
@@ -355,7 +355,7 @@ fn check_cc(section: &Section<'_>, sweep: &Table, kinds: &[definition::Types]) {
     }
 }
 
-/// The names that differ between the repeats of a point in any of the populations.
+/// The names that differ between the repeats of a point in at least one population.
 fn all_of(redrawn: &[Redrawn]) -> Vec<String> {
     let all: BTreeSet<&String> = redrawn.iter().flat_map(|one| &one.names).collect();
     all.into_iter().cloned().collect()
@@ -408,7 +408,7 @@ fn group(
     words.into_iter().map(|word| word.text).collect()
 }
 
-/// The sets of arms whose best each arm is compared with.
+/// The sets of arms with whose best member each arm is compared.
 fn against(section: &Section<'_>, arms: &[Arm]) -> Vec<Rivals> {
     let Some((table, span)) = section.table("against") else {
         return vec![Rivals {
@@ -435,10 +435,10 @@ fn against(section: &Section<'_>, arms: &[Arm]) -> Vec<Rivals> {
     found
 }
 
-/// The stream of a name at a point: by the name and the number alone, so that other names and
-/// more points leave it as it is.
+/// The random number stream of a name at a point. It depends only on the name and the number, so
+/// that other names and more points do not change it.
 fn stream(seed: u64, name: &str, number: u32) -> Rng {
-    // FNV-1a with 64 bits (RFC 9923).
+    // 64-bit FNV-1a (RFC 9923).
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
@@ -446,18 +446,18 @@ fn stream(seed: u64, name: &str, number: u32) -> Rng {
     Rng::stream(of_name, number.into())
 }
 
-/// What the points come from.
+/// The input for drawing points.
 struct Source<'a> {
     section: &'a Section<'a>,
     seed: u64,
-    /// With those that are drawn anew for each repeat.
+    /// The common definitions, including those that are redrawn for each repeat.
     common: &'a Definitions,
     populations: &'a [Population],
     repeats: &'a Repeats,
 }
 
 impl Source<'_> {
-    /// The stream of a name at a point, and of one that is drawn anew in a repeat.
+    /// The stream of a name at a point, or in a repeat of the point if the name is redrawn.
     fn stream(&self, name: &str, number: u32, repeat: u32) -> Rng {
         let mut of_point = stream(self.seed, name, number);
         match self.repeats.anew.contains_key(name) {
@@ -542,13 +542,13 @@ fn chosen<'a>(populations: &'a [Population], rng: &Rng) -> Option<&'a Population
 }
 
 impl DrawnValue {
-    /// Whether it replaces a value of the file; else it is a name that others depend on.
+    /// Whether it replaces a value of the file; otherwise it is a name on which others depend.
     pub(crate) fn is_path(&self) -> bool {
         let first = self.name.split('.').next();
         self.name.contains('.') && first.is_some_and(|first| SECTIONS.contains(&first))
     }
 
-    /// As a value of a file.
+    /// The value as it would be in a file.
     pub(crate) fn tree(&self) -> Value {
         let kind = match &self.value {
             SettingValue::Integer(value) => Kind::Integer(*value),

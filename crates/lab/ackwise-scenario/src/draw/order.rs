@@ -1,4 +1,4 @@
-//! In which order names get their values, and of which kinds they are.
+//! The order in which names get their values, and their types.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,20 +7,20 @@ use ackwise_config::diagnostic::suggest;
 
 use super::definition::{Definition, Types};
 
-/// What is wrong with a definition.
+/// A mistake in a definition.
 #[derive(Debug)]
 pub(super) struct Mistake {
-    /// Where it stands.
+    /// Its place in the file.
     pub span: Span,
-    /// What is wrong.
+    /// The message.
     pub message: String,
 }
 
-/// The names in an order in which each comes after those that it depends on. `given` are known
-/// beforehand.
+/// Sorts the names so that each comes after those on which it depends. The names in `given` are
+/// known beforehand.
 ///
 /// # Errors
-/// A name is not known, or depends on itself.
+/// A name is unknown, or depends on itself.
 pub(super) fn order(
     definitions: &BTreeMap<String, Definition>,
     given: &[&str],
@@ -87,10 +87,10 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The kind of each name.
+/// The type of each name.
 ///
 /// # Errors
-/// A definition uses values of the wrong kind, a name that is not known, or itself.
+/// A definition uses values of the wrong type, an unknown name, or itself.
 pub(super) fn kinds(
     definitions: &BTreeMap<String, Definition>,
     given: Types,
@@ -109,7 +109,7 @@ pub(super) fn kinds(
     Ok(known)
 }
 
-/// Adds to `found` the names that depend on one of it.
+/// Adds to `found` the names that depend on one of its names, directly or indirectly.
 pub(super) fn add_dependents(
     definitions: &BTreeMap<String, Definition>,
     found: &mut BTreeSet<String>,

@@ -1,4 +1,5 @@
-//! Which values a name can have: a case for another one never applies, and may be a slip of the hand.
+//! The possible values of a name: a case for any other value never applies, and may be a typing
+//! error.
 
 use std::collections::BTreeMap;
 
@@ -11,30 +12,30 @@ use super::expression::Expression;
 use super::value::{Drawn, Quantity};
 use super::{Definitions, POPULATION, Population, each, of_population, order};
 
-/// Most values that a message lists.
+/// Maximum number of values in an error message.
 const LISTED: usize = 20;
 
-/// A value that a name can have, or several.
+/// A possible value of a name, or a range of them.
 #[derive(Debug, Clone, PartialEq)]
 enum Piece {
     One(Drawn),
     Within(Range),
 }
 
-/// What a name can be; `None` if that is not known before it is drawn.
+/// The possible values of a name; `None` if they are not known before the draw.
 type Possible = Option<Vec<Piece>>;
 
-/// A case for a value, over all populations in which its definition holds.
+/// A case for a value, over all populations in which its definition applies.
 struct Looked {
     on: String,
     value: String,
     possible: Possible,
 }
 
-/// Refuses each case for a value that the name it looks at never has, unless it looks like one that was left
-/// out.
+/// Refuses each case for a value that the name never has, unless the value looks like one that was
+/// left out on purpose.
 pub(super) fn check_cases(section: &Section<'_>, common: &Definitions, populations: &[Population]) {
-    // By where the value stands: several populations may have the same definition.
+    // The key is the place of the value, because several populations may share a definition.
     let mut looked: BTreeMap<(usize, usize), Looked> = BTreeMap::new();
     for population in each(populations) {
         let definitions = of_population(common, population);
@@ -63,8 +64,9 @@ pub(super) fn check_cases(section: &Section<'_>, common: &Definitions, populatio
     }
 }
 
-/// Whether a value looks like one that was left out on purpose: of the kind that the others are, and no slip
-/// of the hand for one of them. So a population is narrowed by one line, and its cases stay.
+/// Whether a value looks like one that was left out on purpose: it has the type of the others, and
+/// is not a typing error for one of them. Thus one line narrows a population, and its cases can
+/// stay.
 fn is_left_out(value: &str, possible: &[Piece]) -> bool {
     if spelled(value, possible).is_some() {
         return false;
@@ -79,7 +81,7 @@ fn is_left_out(value: &str, possible: &[Piece]) -> bool {
     })
 }
 
-/// A plain number of those that a name can be is written in one way: that of `8.0` is `8`.
+/// The canonical form of a plain number that the name can have: `8` for `8.0`.
 fn spelled(value: &str, possible: &[Piece]) -> Option<String> {
     let number = Quantity::number(value.parse().ok()?);
     let spelled = Drawn::Quantity(number).setting().to_string();
@@ -100,7 +102,7 @@ fn refusal(on: &str, value: &str, possible: &[Piece]) -> String {
     let suggested = suggest(value, &words);
     let hint = match spelled(value, possible) {
         Some(spelled) => format!("; write {spelled}"),
-        // All that it can be is listed anyway.
+        // All possible values are listed anyway.
         None if suggested.starts_with("; known") => String::new(),
         None => suggested,
     };
@@ -112,7 +114,7 @@ fn refusal(on: &str, value: &str, possible: &[Piece]) -> String {
     )
 }
 
-/// Adds what the cases of a definition look at.
+/// Adds the values for which a definition has cases.
 fn look(
     definition: &Definition,
     known: &BTreeMap<String, Possible>,
@@ -136,7 +138,7 @@ fn look(
     }
 }
 
-/// Each name's values in one population.
+/// The possible values of each name in one population.
 fn possible(
     definitions: &Definitions,
     population: Option<&Population>,
@@ -146,7 +148,7 @@ fn possible(
         let name = Piece::One(Drawn::Word(population.name.clone()));
         known.insert(POPULATION.to_owned(), Some(vec![name]));
     }
-    // What depends on itself has been refused.
+    // A name that depends on itself has been refused already.
     for name in order::order(definitions, &[POPULATION]).ok()? {
         let values = of(&definitions[&name], &known);
         known.insert(name, values);
@@ -197,7 +199,7 @@ impl Piece {
         }
     }
 
-    /// As an expression has it.
+    /// The value as an expression sees it.
     fn rounded(self) -> Piece {
         match self {
             Piece::One(Drawn::Quantity(quantity)) => {
@@ -207,7 +209,7 @@ impl Piece {
         }
     }
 
-    /// What a slip of the hand can be meant to be.
+    /// The word that a typing error may stand for.
     fn word(&self) -> Option<String> {
         match self {
             Piece::One(Drawn::Word(_) | Drawn::Flag(_)) => Some(self.text()),

@@ -1,4 +1,4 @@
-//! `[sweep.draw.repeat]`: how often a point is run, and what is drawn anew each time.
+//! `[sweep.draw.repeat]`: how often each point is run, and which names are redrawn for each repeat.
 
 use std::collections::BTreeSet;
 
@@ -7,16 +7,16 @@ use ackwise_config::section::Section;
 
 use super::{Definitions, Population, REPEAT, definitions, each, of_population, order};
 
-/// Most repeats of a point.
+/// Maximum number of repeats of a point.
 const MAX_REPEATS: u32 = 1000;
 
-/// How often each point is run, and what is drawn anew for each of its repeats.
+/// The number of runs of each point, and the names that are redrawn for each repeat.
 pub(super) struct Repeats {
     pub count: u32,
     pub anew: Definitions,
 }
 
-/// Reads `[sweep.draw.repeat]`; `None` after a mistake. Without it each point is run once.
+/// Reads `[sweep.draw.repeat]`; `None` after a mistake. Without the table, each point is run once.
 pub(super) fn read(section: &Section<'_>) -> Option<Repeats> {
     if !section.has(REPEAT) {
         return Some(Repeats {
@@ -45,7 +45,7 @@ pub(super) fn read(section: &Section<'_>) -> Option<Repeats> {
     })
 }
 
-/// What is drawn anew is drawn there alone, and what runs are grouped by stays.
+/// Checks that a redrawn name is drawn nowhere else.
 pub(super) fn check_anew(
     section: &Section<'_>,
     anew: &Definitions,
@@ -63,16 +63,16 @@ pub(super) fn check_anew(
     }
 }
 
-/// What differs between the repeats of the points of one population.
+/// The names that differ between the repeats of the points of one population.
 pub(super) struct Redrawn {
-    /// The definitions that hold there.
+    /// The definitions of this population.
     definitions: Definitions,
-    /// What is drawn anew, and what depends on it.
+    /// The redrawn names, and those that depend on them.
     pub names: BTreeSet<String>,
 }
 
-/// What differs between repeats, for each population: a name may depend on something that is drawn
-/// anew in one of them alone.
+/// The names that differ between repeats, for each population: a name may depend on a redrawn name
+/// in only one of them.
 pub(super) fn redrawn(
     common: &Definitions,
     populations: &[Population],
@@ -88,14 +88,14 @@ pub(super) fn redrawn(
 }
 
 impl Redrawn {
-    /// On which of the names that differ between repeats another depends.
+    /// The first of the names that differ between repeats on which `name` depends.
     pub(super) fn behind(&self, name: &str) -> Option<&str> {
         let names = self.definitions.get(name)?.names();
         names.into_iter().find(|other| self.names.contains(*other))
     }
 }
 
-/// The repeats of a point have one congestion control.
+/// Checks that all repeats of a point have the same congestion control.
 pub(super) fn check_cc(section: &Section<'_>, anew: &Definitions, redrawn: &[Redrawn]) {
     if let Some(definition) = anew.get("cc") {
         let message =
@@ -108,7 +108,7 @@ pub(super) fn check_cc(section: &Section<'_>, anew: &Definitions, redrawn: &[Red
         let (Some(definition), Some(other)) = (one.definitions.get("cc"), one.behind("cc")) else {
             continue;
         };
-        // Several populations may have the same definition.
+        // Several populations may share a definition.
         if told.contains(&&definition.span) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! A value that is drawn or computed: a number with its dimension, a word, or a flag.
+//! Values that are drawn or computed: numbers with a dimension, words and flags.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use ackwise_config::units;
 
 use crate::model::SettingValue;
 
-/// What a number measures. The unit in brackets is that of [`Quantity::amount`].
+/// The dimension of a number. The unit in brackets is that of [`Quantity::amount`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dimension {
     /// A plain number.
@@ -41,13 +41,13 @@ impl fmt::Display for Dimension {
 /// A number with its dimension.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Quantity {
-    /// How many of the dimension's unit.
+    /// The amount in the dimension's unit.
     pub amount: f64,
-    /// What it measures.
+    /// The dimension.
     pub dimension: Dimension,
 }
 
-/// A value of a drawn name.
+/// The value of a drawn name.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Drawn {
     /// A number with its dimension.
@@ -58,7 +58,7 @@ pub(super) enum Drawn {
     Flag(bool),
 }
 
-/// What kind of value a name has; the same at every point.
+/// The type of a name's value, which is the same at every point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Type {
     /// A number with its dimension.
@@ -88,7 +88,7 @@ impl Quantity {
         }
     }
 
-    /// Reads a number with a unit; `None` if the text is none.
+    /// Reads a number with a unit; `None` if the text is not one.
     pub(super) fn parse(text: &str) -> Option<Quantity> {
         let of = |amount, dimension| Some(Quantity { amount, dimension });
         if let Ok(rate) = units::rate(text) {
@@ -107,8 +107,8 @@ impl Quantity {
         }
     }
 
-    /// Rounds to four significant digits, and to whole units where parts of one do not exist:
-    /// what is drawn can be read and written down.
+    /// Rounds to four significant digits, and to whole units where fractions do not exist, so that
+    /// drawn values can be read and written down.
     pub(super) fn rounded(self) -> Quantity {
         let digits = format!("{:.3e}", self.amount);
         let amount = digits.parse().unwrap_or(self.amount);
@@ -159,7 +159,7 @@ impl Quantity {
 }
 
 impl Drawn {
-    /// Reads a value that stands in a list of choices; `None` for lists, tables and dates.
+    /// Reads a value in a list of choices; `None` for lists, tables and dates.
     pub(super) fn of(value: &Value) -> Option<Drawn> {
         Some(match &value.kind {
             Kind::Text(text) => match Quantity::parse(text) {
@@ -173,7 +173,7 @@ impl Drawn {
         })
     }
 
-    /// What kind of value it is.
+    /// The type of the value.
     pub(super) fn kind(&self) -> Type {
         match self {
             Drawn::Quantity(quantity) => Type::Quantity(quantity.dimension),
@@ -182,7 +182,7 @@ impl Drawn {
         }
     }
 
-    /// As it is written in a scenario.
+    /// The value as it is written in a scenario.
     pub(super) fn setting(&self) -> SettingValue {
         match self {
             Drawn::Quantity(quantity) if quantity.dimension == Dimension::Number => {

@@ -1,6 +1,6 @@
-//! Columns from rows.
+//! Builds columns from rows.
 
-/// The cells of a column, one a row. `None` is what is not known.
+/// The cells of a column, one per row. `None` means unknown.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Values {
     /// Texts.
@@ -31,7 +31,7 @@ impl Values {
         }
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         match self {
             Values::Text(cells) => cells.len(),
@@ -51,11 +51,11 @@ impl Values {
 /// A column of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
-    /// Its name; where it has a unit, the name ends in it as a rule.
+    /// Its name, which usually ends in the unit if there is one.
     pub name: String,
-    /// Its unit; empty for texts and plain numbers.
+    /// Its unit; empty for text and plain numbers.
     pub unit: &'static str,
-    /// What it is.
+    /// Description.
     pub about: String,
     /// Whether cells may be unknown.
     pub optional: bool,
@@ -63,8 +63,8 @@ pub struct Column {
     pub values: Values,
 }
 
-/// The columns of a table that is made from rows of the type `R`. The methods without `maybe` are
-/// for columns of which every cell is known.
+/// The columns of a table that is made from rows of type `R`. The methods without `maybe` are for
+/// columns in which every cell is known.
 pub(super) struct Columns<'a, R> {
     rows: &'a [R],
     made: Vec<Column>,

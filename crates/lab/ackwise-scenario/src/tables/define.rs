@@ -1,4 +1,4 @@
-//! What the tables of a record have: each column with its name, unit and meaning, here alone.
+//! Defines the tables of a record: the name, unit and meaning of every column, in this one place.
 
 use std::collections::BTreeSet;
 
@@ -69,7 +69,7 @@ pub(super) fn runs(report: &Report) -> Vec<Column> {
     columns.made()
 }
 
-/// A row for each run and, where it has several flows, one for each of them.
+/// A row for each run and, if it has several flows, one for each of them.
 pub(super) fn runs_and_flows(report: &Report) -> Vec<Column> {
     let of = |run| std::iter::once(Row::whole(report, run)).chain(Row::flows(report, run));
     let rows: Vec<Row<'_>> = report.runs.iter().flat_map(of).collect();
@@ -89,7 +89,7 @@ fn draw<'a>(columns: &mut Columns<'a, Row<'a>>) {
     columns.maybe_count("draw", NONE, about, |r| r.run.draw.map(u64::from));
 }
 
-/// Which run it is.
+/// The columns that identify the run.
 fn which<'a>(columns: &mut Columns<'a, Row<'a>>) {
     columns.text("engine", "sim, virtual or live", |r| &r.report.engine);
     let scenario = "The scenario's name";
@@ -99,7 +99,7 @@ fn which<'a>(columns: &mut Columns<'a, Row<'a>>) {
     columns.count("seed", NONE, "Seed", |r| r.run.seed);
 }
 
-/// What it gave. What only runs as a whole have is unknown of their flows.
+/// The results. Columns that only whole runs have are unknown for their flows.
 fn result<'a>(columns: &mut Columns<'a, Row<'a>>) {
     let flow = "The flow that the totals are of; empty if they are of several";
     columns.maybe_text("flow", flow, |r| r.flow.map(str::to_owned));
@@ -235,7 +235,7 @@ fn quantiles<R>(
     columns.maybe_count(&name, NONE, &about, |r| of(r)?.count);
 }
 
-/// The flows of a run; of a run with one flow its totals are that flow's.
+/// The flows of a run. If there is only one, its values are the run's totals.
 fn flows_of<'a>(report: &'a Report, run: &'a Run) -> Vec<Row<'a>> {
     match run.flows.is_empty() {
         true => vec![Row::whole(report, run)],
@@ -255,7 +255,7 @@ pub(super) fn flows(report: &Report) -> Vec<Column> {
     columns.made()
 }
 
-/// Values of a flow, or of all flows of a run, at a time.
+/// Values at a time, of a flow or of all flows of a run.
 struct Moment<'a> {
     run: &'a Run,
     flow: Option<&'a str>,

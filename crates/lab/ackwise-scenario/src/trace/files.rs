@@ -1,4 +1,4 @@
-//! Files that a scenario names.
+//! Trace files that a scenario names.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use super::Trace;
 use super::text::parse;
 use ackwise_queue::Step;
 
-/// The largest file that is read.
+/// Maximum size of a file.
 const MAX_BYTES: u64 = 256 << 20;
 
 /// The traces that a scenario names. Each file is read once, so that all runs of a scenario see
@@ -21,14 +21,15 @@ pub struct TraceFiles {
     read: Arc<Mutex<BTreeMap<String, Read>>>,
 }
 
-/// Where the texts come from.
+/// The source of the texts.
 #[derive(Debug, Clone)]
 enum From {
     /// Paths are relative to this directory.
     Directory(PathBuf),
     /// All texts were given.
     Given,
-    /// There are none, and a rate stands for each: for one who does not run the scenario.
+    /// There are no texts, and a constant rate stands for each trace. For callers that do not run
+    /// the scenario.
     Nowhere,
 }
 
@@ -38,7 +39,7 @@ struct Read {
     trace: Result<Arc<Trace>, String>,
 }
 
-/// Which scenario is meant does not depend on whether its traces have been read.
+/// Two scenarios are equal whether or not their traces have been read.
 impl PartialEq for TraceFiles {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -53,19 +54,19 @@ impl TraceFiles {
         Self::new(From::Directory(directory))
     }
 
-    /// Texts by the names that the scenario has for them.
+    /// Texts by the names that the scenario uses.
     #[must_use]
     pub fn given(texts: BTreeMap<String, String>) -> Self {
         let files = Self::new(From::Given);
         for (name, text) in texts {
-            // What is wrong in it is told to who asks for it.
+            // A mistake in it is reported to whoever asks for it.
             let _ = files.keep(&name, text);
         }
         files
     }
 
-    /// No file is read, and every trace is taken as one rate: for looking at a scenario whose
-    /// files are elsewhere.
+    /// Reads no file and replaces every trace by a constant rate, to look at a scenario whose files
+    /// are elsewhere.
     #[must_use]
     pub fn nowhere() -> Self {
         Self::new(From::Nowhere)
@@ -78,7 +79,7 @@ impl TraceFiles {
         }
     }
 
-    /// The texts that were read so far, by name.
+    /// The texts read so far, by name.
     #[must_use]
     pub fn texts(&self) -> BTreeMap<String, String> {
         let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,10 +89,10 @@ impl TraceFiles {
             .collect()
     }
 
-    /// Reads the trace of a name.
+    /// Reads the trace with this name.
     ///
     /// # Errors
-    /// What is wrong, where, and how to mend it.
+    /// The trace cannot be read; the text says what is wrong, where, and how to fix it.
     pub(crate) fn trace(&self, name: &str) -> Result<Arc<Trace>, String> {
         let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(read) = read.get(name) {

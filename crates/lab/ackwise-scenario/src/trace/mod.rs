@@ -1,4 +1,4 @@
-//! Rates that change over time: files of traces, and generators.
+//! Rates that change over time: trace files and generators.
 
 mod files;
 mod generate;
@@ -11,26 +11,27 @@ pub use generate::{Generator, Recipe, SPAN_NS};
 pub(crate) use text::rate_or_zero;
 pub use text::{Mistake, mean_rate, parse};
 
-/// Bytes of an IP packet that a delivery opportunity of mahimahi carries. Its code counts 1504
-/// bytes, with the header of a TUN device; here the `overhead` of a link takes that place.
+/// Bytes of an IP packet in a delivery opportunity of mahimahi. Its code counts 1504 bytes, which
+/// include the header of a TUN device; here the `overhead` of a link takes that place.
 pub const OPPORTUNITY_BYTES: u32 = 1500;
 
-/// What a trace says.
+/// The content of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trace {
-    /// Delivery opportunities as mahimahi has them, in milliseconds.
+    /// Delivery opportunities as in mahimahi, in milliseconds.
     Opportunities(Vec<u64>),
     /// A rate for each time; 0 or more bits per second.
     Steps {
-        /// Nanoseconds and bits per second.
+        /// Times in nanoseconds, and rates in bits per second.
         steps: Vec<ackwise_queue::Step<u64>>,
-        /// When it begins anew, nanoseconds.
+        /// Period of the repetition, nanoseconds.
         period: Option<u64>,
     },
 }
 
 impl Trace {
-    /// What a link can carry by this trace; `overhead` bytes are the link's header of a packet.
+    /// The rate schedule of a link with this trace; `overhead` is the size of the link's header in
+    /// bytes.
     ///
     /// # Errors
     /// The trace is out of order, or carries nothing.
@@ -44,7 +45,7 @@ impl Trace {
         }
     }
 
-    /// The text of the trace, which [`parse`] reads.
+    /// The text of the trace, in the format that [`parse`] reads.
     #[must_use]
     pub fn text(&self) -> String {
         use std::fmt::Write as _;
@@ -66,9 +67,9 @@ impl Trace {
         text
     }
 
-    /// The trace in mahimahi's format: an opportunity in the millisecond in which another 1500
-    /// bytes have been carried. `None` for a trace that does not repeat, has a period of no whole
-    /// milliseconds, or carries less than one opportunity.
+    /// The trace in mahimahi's format: an opportunity in each millisecond in which another 1500
+    /// bytes have been carried. `None` for a trace that does not repeat, whose period is not a
+    /// whole number of milliseconds, or that carries less than one opportunity.
     #[must_use]
     pub fn opportunities(&self) -> Option<Trace> {
         let Trace::Steps {
@@ -95,7 +96,7 @@ impl Trace {
         }
         let whole = period % 1_000_000 == 0;
         let last = times.last_mut().filter(|_| whole)?;
-        // The last opportunity says when the file begins anew.
+        // The last opportunity sets the period of the file.
         *last = period / 1_000_000;
         Some(Trace::Opportunities(times))
     }

@@ -1,27 +1,27 @@
 //! The text of a trace.
 //!
-//! A line with one whole number is a delivery opportunity of mahimahi, in milliseconds. A line
-//! with a time and a rate says the rate from that time on: `1.5 s 20 Mbit/s`. A last line with a
-//! time and `repeat` has such a trace begin anew. Empty lines and what follows a `#` do not count.
+//! A line with one whole number is a delivery opportunity of mahimahi, in milliseconds. A line with
+//! a time and a rate sets the rate from that time on: `1.5 s 20 Mbit/s`. A last line with a time
+//! and `repeat` makes such a trace repeat. Empty lines and text after a `#` are ignored.
 
 use ackwise_config::units;
 use ackwise_queue::Step;
 
 use super::Trace;
 
-/// Most entries of a trace: an hour of an opportunity each 0.1 ms.
+/// Maximum number of entries in a trace: an hour with an opportunity every 0.1 ms.
 const MAX_ENTRIES: usize = 36_000_000;
 /// The longest trace, in milliseconds: a week.
 const MAX_MS: u64 = 7 * 86_400_000;
 
-/// What is wrong in a trace, and where.
+/// A mistake in a trace, and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
     /// The line, counted from 1.
     pub line: usize,
     /// The column in characters, counted from 1.
     pub column: usize,
-    /// What is wrong and how to mend it.
+    /// What is wrong and how to fix it.
     pub message: String,
 }
 
@@ -36,7 +36,7 @@ impl std::fmt::Display for Mistake {
     }
 }
 
-/// A line that counts, without its comment.
+/// A line that is not empty, without its comment.
 struct Line<'a> {
     number: usize,
     text: &'a str,
@@ -68,7 +68,7 @@ fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
-/// Reads the text of a trace. What marks it as UTF-8 at its beginning does not count.
+/// Reads the text of a trace. A byte order mark at the beginning is ignored.
 ///
 /// # Errors
 /// The first mistake.
@@ -99,7 +99,7 @@ pub fn parse(text: &str) -> Result<Trace, Mistake> {
     }
 }
 
-/// Lines of milliseconds.
+/// Reads lines of milliseconds.
 fn opportunities(text: &str) -> Result<Vec<u64>, Mistake> {
     let mut times: Vec<u64> = Vec::new();
     for line in lines(text) {
@@ -124,7 +124,7 @@ fn opportunities(text: &str) -> Result<Vec<u64>, Mistake> {
     Ok(times)
 }
 
-/// Lines of times and rates.
+/// Reads lines of times and rates.
 fn steps(text: &str) -> Result<Trace, Mistake> {
     let mut steps: Vec<Step<u64>> = Vec::new();
     let mut period = None;
@@ -132,7 +132,7 @@ fn steps(text: &str) -> Result<Trace, Mistake> {
         if period.is_some() {
             return Err(line.mistake(0, "nothing follows the line with 'repeat'; remove this"));
         }
-        // The time ends with its unit: behind the first letter's word.
+        // The unit ends the time: it is the word that begins with the first letter.
         let unit = line.text.find(char::is_alphabetic).unwrap_or(0);
         let gap = line.text[unit..].find(char::is_whitespace);
         let Some(split) = gap.map(|gap| unit + gap) else {
@@ -184,12 +184,12 @@ fn steps(text: &str) -> Result<Trace, Mistake> {
     Ok(Trace::Steps { steps, period })
 }
 
-/// A rate; 0 is one here, since it holds for a while only.
+/// A rate; 0 is allowed here, because it lasts only for a while.
 pub(crate) fn rate_or_zero(text: &str) -> Result<u64, String> {
     let digits = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
     let number = &text[..text.len() - digits.len()];
     if number.parse::<f64>().is_ok_and(|number| number == 0.0) {
-        // The unit is checked all the same.
+        // The unit is still checked.
         return units::rate(&format!("1{digits}")).map(|_| 0);
     }
     units::rate(text)
@@ -198,7 +198,7 @@ pub(crate) fn rate_or_zero(text: &str) -> Result<u64, String> {
 /// The mean rate of a generated trace, in bits per second.
 ///
 /// # Errors
-/// Says what is wrong with it.
+/// The text is not a valid mean rate.
 pub fn mean_rate(text: &str) -> Result<u64, String> {
     match rate_or_zero(text)? {
         0 => Err("a mean of zero carries nothing; write e.g. \"20 Mbit/s\"".to_owned()),

@@ -13,13 +13,13 @@ use crate::command;
 use crate::error::LabError;
 use crate::netns::{self, Namespace};
 
-/// What the policer lets pass at once, bytes (the paper's CBS).
+/// Burst size of the policer, bytes (the paper's CBS).
 const BURST: u32 = 5000;
 /// The names of both nodes' interfaces, and the bridge's own.
 const SIDES: [&str; 2] = ["left", "right"];
 const BRIDGE: &str = "br0";
 
-/// Both.
+/// The router and the bridge.
 pub struct Middle {
     router: Node,
     bridge: Node,
@@ -33,10 +33,10 @@ struct Node {
 impl Middle {
     /// The router's address on the sender's side.
     pub const NEAR: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 254);
-    /// And on the receiver's.
+    /// The router's address on the receiver's side.
     pub const FAR: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 254);
 
-    /// Makes them from the interfaces eth1 to eth4; `acks_bps` as in
+    /// Builds them from the interfaces eth1 to eth4; `acks_bps` as in
     /// [`Between::Router`](super::super::Between::Router).
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl Middle {
     /// Waits until every interface carries traffic.
     ///
     /// # Errors
-    /// One does not.
+    /// An interface does not come up in time.
     pub fn wait(&self) -> Result<(), LabError> {
         [&self.router, &self.bridge]
             .into_iter()
@@ -82,7 +82,7 @@ impl Middle {
         self.router.napi.iter().chain(&self.bridge.napi)
     }
 
-    /// What the router's cost is read from.
+    /// The source of the router's cost.
     ///
     /// # Errors
     /// `/proc` is not mounted, or a thread has ended.
@@ -95,14 +95,14 @@ impl Middle {
     }
 }
 
-/// The router's CPU time and what it did in it.
+/// The router's CPU time and the packets that it forwarded.
 pub struct RouterCost {
     busy: [Busy; 2],
     counters: Counters,
 }
 
 impl RouterCost {
-    /// Nanoseconds, and packets forwarded.
+    /// Nanoseconds of CPU time, and packets forwarded.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -128,8 +128,8 @@ impl Node {
     }
 }
 
-/// Drops pure ACKs beyond a rate where they leave: TCP in an IP packet without
-/// options and shorter than 64 bytes, of whose flags ACK alone is set.
+/// Drops pure ACKs beyond a rate on egress: TCP in an IP packet shorter than 64 bytes and without
+/// options, with only the ACK flag set.
 fn police(interface: &str, bps: u64) -> Result<(), LabError> {
     tc(&format!("qdisc add dev {interface} clsact"))?;
     tc(&format!(

@@ -1,4 +1,4 @@
-//! What the CPU did: idle time, the time of single threads, and TCP's counters.
+//! CPU usage: idle time, the time of single threads, and TCP's counters.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::error::LabError;
 use crate::priority::schedule;
 
-/// A file of `/proc` that is read again and again.
+/// A file of `/proc` that is read repeatedly.
 pub struct Watched {
     file: File,
     path: PathBuf,
 }
 
 impl Watched {
-    /// Opens it.
+    /// Opens the file.
     ///
     /// # Errors
     /// It does not exist.
@@ -49,7 +49,7 @@ impl Watched {
 pub struct Idle(Watched);
 
 impl Idle {
-    /// Opens it.
+    /// Opens the file.
     ///
     /// # Errors
     /// `/proc` is not mounted.
@@ -57,7 +57,7 @@ impl Idle {
         Watched::open("/proc/uptime").map(Self)
     }
 
-    /// Nanoseconds, in steps of 10 ms.
+    /// Idle time in nanoseconds, in steps of 10 ms.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -66,7 +66,7 @@ impl Idle {
     }
 }
 
-/// "12.34 5.67": since boot, and idle.
+/// Parses "12.34 5.67": time since boot, and idle time.
 fn parse_idle(text: &str) -> Option<u64> {
     let (seconds, hundredths) = text.split_whitespace().nth(1)?.split_once('.')?;
     let hundredths = seconds.parse::<u64>().ok()? * 100 + hundredths.parse::<u64>().ok()?;
@@ -107,7 +107,7 @@ impl Busy {
     }
 }
 
-/// CPU time of a thread that others may read also when it has ended.
+/// CPU time of a thread, which can be read even after the thread has ended.
 #[derive(Default)]
 pub struct Worker {
     busy: OnceLock<Busy>,
@@ -115,7 +115,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Runs the calling thread's work and keeps count.
+    /// Runs the calling thread's work and accounts its CPU time.
     ///
     /// # Errors
     /// The work failed, or the kernel lacks SCHED_INFO.
@@ -127,7 +127,7 @@ impl Worker {
         done
     }
 
-    /// Nanoseconds on the CPU so far; 0 before it began.
+    /// Nanoseconds on the CPU so far; 0 before the work began.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -145,12 +145,12 @@ pub struct NapiThread {
 }
 
 impl NapiThread {
-    /// Moves the polling of an interface from interrupt context into a thread,
-    /// so that its work can be told from that of others. The interface must
-    /// still be in the namespace in which `/sys` was mounted.
+    /// Moves the polling of an interface from interrupt context into a thread, so that its work can
+    /// be accounted separately. The interface must still be in the namespace in which `/sys` was
+    /// mounted.
     ///
     /// # Errors
-    /// The kernel does not offer it, or started no such thread.
+    /// The kernel does not support it, or started no such thread.
     pub fn of(interface: &str) -> Result<Self, LabError> {
         let path = format!("/sys/class/net/{interface}/threaded");
         fs::write(&path, "1").map_err(LabError::os(format!("cannot set {path}")))?;
@@ -161,16 +161,16 @@ impl NapiThread {
         Ok(Self { tid })
     }
 
-    /// Its id.
+    /// Thread id.
     #[must_use]
     pub fn tid(&self) -> u32 {
         self.tid
     }
 
-    /// Its CPU time.
+    /// CPU time of the thread.
     ///
     /// # Errors
-    /// It has ended.
+    /// The thread has ended.
     pub fn busy(&self) -> Result<Busy, LabError> {
         Busy::of(self.tid)
     }
@@ -182,7 +182,7 @@ fn thread_named(prefix: &str) -> io::Result<Option<u32>> {
         let Some(tid) = name.to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        // A process that has ended since is not the one that is sought.
+        // A process that has ended meanwhile is not the one that we look for.
         let comm = fs::read_to_string(format!("/proc/{tid}/comm")).unwrap_or_default();
         if comm.starts_with(prefix) {
             return Ok(Some(tid));
@@ -191,7 +191,7 @@ fn thread_named(prefix: &str) -> io::Result<Option<u32>> {
     Ok(None)
 }
 
-/// Puts a thread (0: the calling one) before all ordinary ones.
+/// Gives a thread (0 for the calling one) priority over all ordinary ones.
 ///
 /// # Errors
 /// There is no such thread.
@@ -203,12 +203,12 @@ pub fn serve_first(tid: u32, priority: i32) -> Result<(), LabError> {
 /// TCP's counters in a namespace.
 pub struct Counters(Watched);
 
-/// What they say.
+/// The values of the counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segments {
-    /// Sent, without those sent again.
+    /// Segments sent, without retransmissions.
     pub out: u64,
-    /// Sent again.
+    /// Segments retransmitted.
     pub retransmitted: u64,
 }
 
@@ -221,7 +221,7 @@ impl Counters {
         Watched::open("/proc/thread-self/net/snmp").map(Self)
     }
 
-    /// Their values now.
+    /// The current values.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -243,7 +243,7 @@ impl Counters {
     }
 }
 
-/// A value of a line "Tcp: NAME…" and a line "Tcp: VALUE…", by its name.
+/// A value by its name, from a line "Tcp: NAME…" and a line "Tcp: VALUE…".
 fn snmp(text: &str, group: &str, wanted: &str) -> Option<u64> {
     let mut lines = text.lines().filter(|line| line.starts_with(group));
     let names = lines.next()?.split_whitespace();

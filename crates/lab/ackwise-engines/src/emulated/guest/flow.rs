@@ -1,4 +1,4 @@
-//! One flow from the sender to the receiver, and someone who takes notes.
+//! One flow from the sender to the receiver, and its samples.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -20,15 +20,15 @@ use crate::error::LabError;
 use crate::netns::Entrance;
 use crate::tcpinfo;
 
-/// A paced application writes what is due this often.
+/// Interval at which a paced application writes what is due.
 const PACE: Duration = Duration::from_millis(10);
-/// Priorities among those that are served first: packets before applications.
+/// Real-time priority of NAPI threads: packets come before applications.
 const NAPI_PRIORITY: i32 = 20;
 const APPLICATION_PRIORITY: i32 = 10;
-/// A receiver waits this much longer than the flow lasts.
+/// How much longer than the flow a receiver waits.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// What the threads of a flow tell one another.
+/// State shared by the threads of a flow.
 #[derive(Default)]
 struct Shared {
     read: AtomicU64,
@@ -38,10 +38,10 @@ struct Shared {
     receiver: Worker,
 }
 
-/// Runs the flow; samples from its start to its end.
+/// Runs the flow and returns samples from its start to its end.
 ///
 /// # Errors
-/// A socket or a file of `/proc` refuses.
+/// A socket or a file of `/proc` cannot be used.
 pub fn run(job: &Job, hosts: &Hosts) -> Result<Vec<Sample>, LabError> {
     let shared = Shared::default();
     let patience = Duration::from_millis(job.duration_ms) + CONNECT_WITHIN;
@@ -77,7 +77,7 @@ pub fn run(job: &Job, hosts: &Hosts) -> Result<Vec<Sample>, LabError> {
         let received = receiver
             .join()
             .map_err(|_| LabError::Panicked("the receiver"))?;
-        // If both failed, the receiver did because the sender did.
+        // If both failed, the receiver failed because the sender did.
         sent.and(received)?;
         samples
     })
@@ -90,7 +90,8 @@ fn tcp_socket() -> io::Result<Socket> {
 fn listen(server: SocketAddr, patience: Duration) -> Result<Socket, LabError> {
     let open = || {
         let socket = tcp_socket()?;
-        // `accept` obeys it: a sender that never comes must not hang the guest.
+        // The timeout also applies to `accept`: a sender that never connects must not hang the
+        // guest.
         socket.set_read_timeout(Some(patience))?;
         socket.bind(&SockAddr::from(server))?;
         socket.listen(1)?;
@@ -99,7 +100,7 @@ fn listen(server: SocketAddr, patience: Duration) -> Result<Socket, LabError> {
     open().map_err(LabError::os(format!("cannot listen on {server}")))
 }
 
-/// Reads to the end.
+/// Reads to the end of the stream.
 fn receive(job: &Job, to: &Entrance, listener: &Socket, shared: &Shared) -> Result<(), LabError> {
     to.enter()?;
     if job.first == First::Receiver {
@@ -147,7 +148,7 @@ fn send(job: &Job, server: SocketAddr, from: &Entrance, shared: &Shared) -> Resu
             None => chunk.len(),
             Some(rate) => due(rate, now - start, written).min(chunk.len()),
         };
-        // Whole chunks only: crumbs would keep the CPU busy with small segments.
+        // Whole chunks only: smaller writes would keep the CPU busy with small segments.
         if due < chunk.len() {
             thread::sleep(PACE);
             continue;
@@ -157,14 +158,14 @@ fn send(job: &Job, server: SocketAddr, from: &Entrance, shared: &Shared) -> Resu
     socket.shutdown(std::net::Shutdown::Write).map_err(failed())
 }
 
-/// Bytes that an application that writes at a rate should write now.
+/// Bytes that an application with this rate should write now.
 fn due(rate_bps: u64, elapsed_ns: u64, written: u64) -> usize {
     let total = u128::from(rate_bps) * u128::from(elapsed_ns) / 8_000_000_000;
     let left = total.saturating_sub(u128::from(written));
     usize::try_from(left).unwrap_or(usize::MAX)
 }
 
-/// Takes samples until the flow is over, and one at its end.
+/// Takes samples until the flow is over, and a last one at its end.
 fn watch(job: &Job, hosts: &Hosts, shared: &Shared) -> Result<Vec<Sample>, LabError> {
     if job.first == First::Receiver {
         let middle = hosts.middle.iter().flat_map(Middle::threads);
@@ -194,7 +195,7 @@ fn watch(job: &Job, hosts: &Hosts, shared: &Shared) -> Result<Vec<Sample>, LabEr
     }
 }
 
-/// What samples are read from.
+/// The sources of the samples.
 struct Gauges {
     sender: Counters,
     receiver: Counters,

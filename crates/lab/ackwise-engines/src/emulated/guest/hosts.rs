@@ -1,4 +1,4 @@
-//! The hosts in one machine: a namespace and an interface each.
+//! The hosts in one machine, each with a namespace and an interface.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -11,14 +11,14 @@ use crate::command;
 use crate::error::LabError;
 use crate::netns::{self, Namespace};
 
-/// Where the receiver listens.
+/// The port on which the receiver listens.
 const PORT: u16 = 5001;
 /// The name of each host's interface.
 pub const INTERFACE: &str = "lan";
-/// In this all of six interfaces have come to carry traffic. To sleep costs no
-/// instructions, to look does.
+/// Within this time, all six interfaces get carrier. Sleeping costs no instructions, but polling
+/// does.
 const SETTLE: Duration = Duration::from_secs(4);
-/// One of the two.
+/// One of the two hosts.
 pub struct Host {
     /// Its namespace.
     pub namespace: Namespace,
@@ -26,23 +26,23 @@ pub struct Host {
     pub napi: NapiThread,
 }
 
-/// Both, and what lies between them.
+/// Both hosts, and what lies between them.
 pub struct Hosts {
-    /// Where data come from.
+    /// The host that sends data.
     pub sender: Host,
-    /// Where they go.
+    /// The host that receives data.
     pub receiver: Host,
     /// A router and a bridge, if the job has them.
     pub middle: Option<Middle>,
-    /// Where the receiver listens.
+    /// The address on which the receiver listens.
     pub server: SocketAddr,
 }
 
 impl Hosts {
-    /// Makes the namespaces and joins them.
+    /// Creates the namespaces and joins them.
     ///
     /// # Errors
-    /// The kernel lacks what is needed, or refuses a parameter.
+    /// The kernel lacks a feature, or rejects a parameter.
     pub fn build(job: &Job) -> Result<Self, LabError> {
         let (left, right) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
         let far = Ipv4Addr::new(10, 0, 1, 2);
@@ -97,7 +97,7 @@ impl Host {
         Ok(Self { namespace, napi })
     }
 
-    /// One packet at a time, as a slower wire would take them.
+    /// Shapes to a rate, one packet at a time, like a slower wire.
     fn shape(&self, bps: u64) -> Result<(), LabError> {
         let line =
             format!("qdisc add dev {INTERFACE} root tbf rate {bps}bit burst 1600 limit 1000000");

@@ -1,48 +1,48 @@
-//! What is done to an interface of the emulated machine.
+//! Configures an interface of the emulated machine.
 
 use std::time::Duration;
 
 use crate::command;
 use crate::error::LabError;
 
-/// What the paper switches off on every interface, and what would do the same
-/// in software.
+/// The offloads that the paper switches off on every interface, and those that do the same in
+/// software.
 const OFFLOADS: [&str; 5] = ["rx", "tx", "tso", "gso", "gro"];
-/// A link that is set up comes to carry traffic within this.
+/// Number of attempts within which a link that was set up gets carrier.
 const CARRIER_TRIES: u32 = 500;
 
-/// Moves an interface into a namespace, under another name.
+/// Moves an interface into a namespace under a new name.
 ///
 /// # Errors
-/// There is none of that name.
+/// There is no such interface.
 pub fn take(interface: &str, namespace: &str, name: &str) -> Result<(), LabError> {
     let arguments = ["link", "set", interface, "netns", namespace, "name", name];
     command::run("ip", &arguments).map(drop)
 }
 
-/// Runs `tc` with the words of a line.
+/// Runs `tc` with the words of a line as arguments.
 ///
 /// # Errors
-/// It refuses.
+/// `tc` fails.
 pub fn tc(line: &str) -> Result<(), LabError> {
     let words: Vec<&str> = line.split_whitespace().collect();
     command::run("tc", &words).map(drop)
 }
 
-/// Switches off what an interface does for the kernel.
+/// Switches off the offloads of an interface.
 ///
 /// # Errors
-/// It refuses.
+/// `ethtool` fails.
 pub fn plain(interface: &str) -> Result<(), LabError> {
     let mut arguments = vec!["-K", interface];
     arguments.extend(OFFLOADS.iter().flat_map(|&offload| [offload, "off"]));
     command::run("ethtool", &arguments).map(drop)
 }
 
-/// An e1000 negotiates for a moment after it was set up.
+/// Waits for carrier: an e1000 negotiates for a moment after it was set up.
 ///
 /// # Errors
-/// It does so for too long.
+/// The interface gets no carrier in time.
 pub fn wait_for_carrier(interface: &str) -> Result<(), LabError> {
     for _ in 0..CARRIER_TRIES {
         let shown = command::run("ip", &["link", "show", interface])?;

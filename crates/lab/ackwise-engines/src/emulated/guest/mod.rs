@@ -20,22 +20,21 @@ use super::image::{JOB_PATH, TOOL_DIRECTORY};
 use super::record::{Job, Record};
 use crate::error::LabError;
 
-/// The serial line on which the answer leaves.
+/// The serial line for the answer.
 const ANSWER_LINE: &str = "/dev/ttyS1";
 
-/// What the host finds on the serial line.
+/// The guest's answer on the serial line.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Answer {
     /// The job is done.
     Done(Record),
-    /// It could not be done, and why.
+    /// The job could not be done, for this reason.
     Failed(String),
 }
 
-/// To be called first thing in `main`: where this process is the first one of
-/// an emulated machine, does its job and turns the machine off. Elsewhere it
-/// does nothing.
+/// Call this first thing in `main`. In the first process of an emulated machine it does the job and
+/// turns the machine off. Elsewhere it does nothing.
 pub fn run_if_guest() {
     if std::process::id() != 1 || !Path::new(JOB_PATH).is_file() {
         return;
@@ -46,11 +45,11 @@ pub fn run_if_guest() {
         Err(error) => Answer::Failed(error.to_string()),
     };
     if let Err(error) = write_answer(&answer) {
-        // The host finds no answer, and this on the console.
+        // The host finds no answer, and this text on the console.
         eprintln!("the guest: {error}");
     }
-    // With `-no-reboot` QEMU ends. If even this fails, the kernel panics when
-    // its first process ends, and QEMU ends too.
+    // With `-no-reboot` QEMU ends. If the call fails, the kernel panics because its first process
+    // ends, and QEMU ends too.
     let _ = reboot(RebootMode::RB_AUTOBOOT);
 }
 
@@ -65,7 +64,7 @@ fn prepare() -> Result<Job, LabError> {
     ] {
         let none: Option<&str> = None;
         match mount(Some(kind), target, Some(kind), MsFlags::empty(), none) {
-            // The kernel has mounted /dev itself.
+            // The kernel has already mounted /dev.
             Ok(()) | Err(nix::Error::EBUSY) => {}
             Err(errno) => return Err(LabError::errno(format!("cannot mount {target}"))(errno)),
         }

@@ -1,4 +1,4 @@
-//! The state of a policy in the kernel, by the tracepoint that the series adds.
+//! The state of a policy in the kernel, from the tracepoint that our kernel patches add.
 
 use std::fs;
 use std::mem::offset_of;
@@ -10,24 +10,24 @@ use crate::error::LabError;
 /// Where tracefs is mounted.
 pub const DIRECTORY: &str = "/sys/kernel/tracing";
 
-/// What Statkus 2021 logs of each ACK.
+/// The values that Statkus 2021 logs for each ACK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rates {
     /// `ack_rate_val`: an ACK covers more than this many segments.
     pub value: u32,
-    /// `ack_rate_max`: its bound.
+    /// `ack_rate_max`: the upper bound of `ack_rate_val`.
     pub max: u32,
 }
 
-/// Tracing that has been switched on.
+/// Active tracing.
 pub struct Trace {
-    /// The parameter `r_max` of `rate-limit`; `rate-limit-literal` keeps its bound itself.
+    /// The parameter `r_max` of `rate-limit`; `rate-limit-literal` keeps its own bound.
     r_max: Option<u32>,
 }
 
 impl Trace {
-    /// Switches it on, for a receiver with this policy. Only the newest events are kept:
-    /// only the last is read.
+    /// Starts tracing for a receiver with this policy. Only the newest events are kept, because
+    /// only the last one is read.
     ///
     /// # Errors
     /// The kernel lacks the tracepoint: it has no ACK policies.
@@ -45,7 +45,7 @@ impl Trace {
         Ok(Self { r_max })
     }
 
-    /// What the last event said; `None` before the first.
+    /// The values of the last event; `None` before the first.
     ///
     /// # Errors
     /// The trace cannot be read.
@@ -57,7 +57,8 @@ impl Trace {
     }
 }
 
-/// One event, if it is whole and its policy is one of the two that have a rate.
+/// Parses an event. Returns `None` if it is incomplete or its policy is not one of the two that
+/// have a rate.
 fn parse(line: &str, r_max: Option<u32>) -> Option<Rates> {
     let (_, event) = line.split_once(" tcp_ack_policy: ")?;
     let field = |name: &str| {

@@ -1,4 +1,4 @@
-//! What a record says of nodes.
+//! The part of a record about nodes.
 
 use ackwise_scenario::record::NodeRecord;
 
@@ -6,7 +6,7 @@ use super::super::Clock;
 use super::Measured;
 use crate::clock::seconds;
 
-/// Stands for all nodes where the stack's work cannot be told apart.
+/// Name for all nodes together, where the stack's work cannot be told apart.
 const WHOLE_MACHINE: &str = "(softirq of the whole machine)";
 
 pub(super) fn nodes(measured: &Measured<'_>) -> Vec<NodeRecord> {

@@ -1,4 +1,4 @@
-//! What a report says in words.
+//! The notes of a report.
 
 use super::super::Clock;
 use super::{Emulated, Measured};

@@ -1,4 +1,4 @@
-//! What a record says of queues.
+//! The part of a record about queues.
 
 use ackwise_scenario::record::QueueRecord;
 

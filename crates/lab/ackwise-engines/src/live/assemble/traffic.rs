@@ -1,4 +1,4 @@
-//! What a record says of a flow, or of all flows together.
+//! The part of a record about a flow, or about all flows together.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +13,17 @@ use crate::clock::seconds;
 use crate::count::FlowCount;
 use crate::traffic::{Outcome, Transfer};
 
-/// How many points of a distribution of completion times are kept.
+/// Maximum number of points of a distribution of completion times.
 const CDF_POINTS: usize = 200;
 
-/// What belongs to a flow, or to all flows together.
+/// The measurements of a flow, or of all flows together.
 #[derive(Default)]
 pub(super) struct Part<'a> {
     counts: Vec<&'a FlowCount>,
     retransmits: u64,
     outcomes: Vec<&'a Outcome>,
     seen: Vec<&'a Seen>,
-    /// ACK bytes in frames, and the rate of the narrowest link of their way.
+    /// For each flow, ACK bytes in frames, and the rate of the narrowest link on the ACKs' path.
     narrowest: Vec<(u64, Option<u64>)>,
     has_transfers: bool,
 }
@@ -38,7 +38,7 @@ impl<'a> Part<'a> {
                 .find(|wired| wired.link == link)
                 .map(|wired| &wired.counter.flows()[index])
         };
-        // The counted link nearest to the sender saw all that it sent.
+        // The counted link nearest to the sender saw everything that it sent.
         let retransmits = paths
             .data
             .iter()
@@ -170,8 +170,8 @@ impl<'a> Part<'a> {
             .collect()
     }
 
-    /// The share of the uplink that the flows take together, each on its own narrowest
-    /// link; a meaningful sum only if that is the same one.
+    /// The share of the uplink that the flows take together. `None` unless all have the same rate
+    /// on the narrowest link, without which the sum has no meaning.
     fn uplink_share(&self, duration_s: f64) -> Option<f64> {
         let rate = self.narrowest.first()?.1?;
         if duration_s <= 0.0 || self.narrowest.iter().any(|(_, other)| *other != Some(rate)) {
@@ -189,7 +189,7 @@ impl<'a> Part<'a> {
         });
         let mut rtts: Vec<f64> = sampled.map(f64::from).collect();
         if rtts.is_empty() {
-            // Connections that ended before anybody looked.
+            // Connections that ended before the first sample.
             let finals = self.outcomes.iter().flat_map(|outcome| &outcome.finals);
             rtts.extend(
                 finals
