@@ -492,14 +492,14 @@ impl Estimator {
         let of = |hundredths: u64| i128::from(capacity) * i128::from(hundredths) / 100;
         let rate = rate.clamp(of(MIN_OF_CAPACITY), of(MAX_OF_CAPACITY));
         let rate = u64::try_from(rate).unwrap_or(1);
-        let least = self.least_bps(look, capacity, waits_us);
-        self.set_rate(rate.max(least));
+        let min_bps = self.min_bps_for(look, capacity, waits_us);
+        self.set_rate(rate.max(min_bps));
     }
 
-    /// Returns the least rate that the wait is a reason for. The delay of a path beyond the link goes up and down, and
-    /// looks like a short queue each time it does; the capacity then seems to be what is sent, so that each cut
-    /// would justify the next one. If the link has in fact become slower than this, the wait soon is not short.
-    fn least_bps(&mut self, look: &Look, capacity: u64, waits_us: u64) -> u64 {
+    /// Returns the lowest rate that this wait justifies. When the delay of the path beyond the link goes up and down, it
+    /// looks like a short queue, and the measured capacity equals what is sent, so that each cut would justify the
+    /// next one. If the link has in fact become slower than this rate, the wait soon exceeds the short range.
+    fn min_bps_for(&mut self, look: &Look, capacity: u64, waits_us: u64) -> u64 {
         let waited_us = self.curve.last().map_or(0, |last| last.waited_us);
         if waits_us.max(u64::from(waited_us)) > self.target_us() + SHORT_US {
             self.trusted.restart(capacity, look.at_ns);
