@@ -11,7 +11,6 @@
 //! becomes a row that says why it was not run. Where a paper leaves something open, it is varied,
 //! and the spread is reported. Some parameters that a paper does not print were inferred from what
 //! it does print (packet and queue of Saldana, delays of Marhoon); the paper's page says so.
-//! does (packet and queue of Saldana, delays of Marhoon); its page says so.
 
 mod ayadi;
 mod catalog;

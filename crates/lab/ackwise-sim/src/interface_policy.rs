@@ -92,7 +92,7 @@ pub struct HookStats {
     pub withheld: u64,
     /// Bytes of `withheld`.
     pub withheld_bytes: u64,
-    /// Held ACKs that were re-emitted at their deadline.
+    /// Held ACKs that were re-emitted.
     pub reemitted: u64,
     /// Held ACKs that a newer ACK superseded when it left.
     pub superseded: u64,

@@ -56,10 +56,9 @@ struct Course<'a, T, J> {
 /// `treat` is called at the beginning of each block and at each sample within, and may change the
 /// network further: tests use it to plant harm or to let the load drift. `judge` is called after each
 /// pair with all blocks so far, and may end the experiment. Returns the blocks.
-/// with all blocks so far, and may end the experiment. Returns the blocks.
 ///
+/// # Errors
 /// The scenario has no model here, or the arm has no policy at an interface.
-/// The scenario has no model here, or no policy at an interface in this arm.
 pub fn run(
     scenario: &Scenario,
     spec: &RunSpec,

@@ -82,7 +82,7 @@ pub fn check(scenario: &Scenario, runs: &[RunSpec]) -> Result<(), SimError> {
     Ok(())
 }
 
-/// Boxes know connections by number, and those of short flows come and go.
+/// Refuses boxes that select short flows: a box knows connections by number, and theirs change.
 pub(super) fn boxes(scenario: &Scenario) -> Result<(), SimError> {
     let directions = scenario.links.iter().flat_map(|l| [&l.forward, &l.reverse]);
     for direction in directions {

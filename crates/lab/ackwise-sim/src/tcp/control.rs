@@ -8,7 +8,7 @@ use super::congestion::Acked;
 use super::hystart::{Ack, Round};
 use super::tcb::Tcb;
 
-/// Linux: a train may be this much longer, to allow for segments that leave together.
+/// Linux: the maximum by which a train may be longer, for segments that leave together.
 const TRAIN_SLACK: Nanos = 1_000_000;
 /// Linux: four times the 64 KiB of one large send.
 const TRAIN_BYTES: u64 = 4 * 65_536;

@@ -21,9 +21,9 @@
 //!        ▼
 //!   ProbeRtt: no more than four segments in flight, when min_rtt is 10 s old
 //! ```
+//!
 //! Where a policer limits the rate, losses reveal it, and the long-term rate over
 //! several round trips replaces the maximum ("lt" below).
-//! several round trips takes the place of the maximum ("lt" below).
 
 use ackwise_queue::Nanos;
 use ackwise_rng::Rng;
