@@ -1,4 +1,4 @@
-//! Tables of a record as Arrow tables.
+//! Builds Arrow tables from a record.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{ArrowError, Field, Schema};
 
-/// A table of a record; the metadata of its fields say units and meanings.
+/// A table of a record; the metadata of its fields hold units and meanings.
 pub fn table(report: &Report, name: &str) -> Result<RecordBatch, ArrowError> {
     let Some(columns) = report.table(name) else {
         return Err(ArrowError::InvalidArgumentError(format!(
@@ -54,7 +54,7 @@ fn array(values: &Values) -> ArrayRef {
     }
 }
 
-/// Differences of counters are taken, so that they are signed; none is that large.
+/// Counters are signed, so that differences can be taken; no counter is too large for that.
 fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

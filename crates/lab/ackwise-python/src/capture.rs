@@ -1,4 +1,4 @@
-//! `ackwise analyze`.
+//! The Python side of `ackwise analyze`.
 
 use std::fs::File;
 use std::io::{Cursor, Read};
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::{errors, policy};
 
-/// What was found, as the program prints it of a file.
+/// The result for a capture, as the program prints it for a file.
 #[derive(Serialize)]
 struct Finding {
     file: String,
@@ -22,12 +22,12 @@ struct Finding {
     analysis: Analysis,
 }
 
-/// Where a capture is.
+/// The source of a capture.
 #[derive(FromPyObject)]
 pub enum Source {
-    /// In memory.
+    /// A capture in memory.
     Bytes(Vec<u8>),
-    /// In a file.
+    /// A capture file.
     Path(PathBuf),
 }
 

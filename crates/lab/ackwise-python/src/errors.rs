@@ -1,4 +1,4 @@
-//! Errors of the libraries as exceptions of the package, with the text that the programs print.
+//! Converts errors of the libraries to exceptions of the package, with the text that the programs print.
 
 use ackwise_scenario::ScenarioError;
 use ackwise_sim::SimError;
@@ -6,10 +6,10 @@ use ackwise_store::StoreError;
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 
-/// Where Python defines the exceptions.
+/// The module in which Python defines the exceptions.
 const MODULE: &str = "ackwise._errors";
 
-/// An exception of the package.
+/// Creates an exception of the package.
 pub fn raise<'py>(py: Python<'py>, class: &str, arguments: impl PyCallArgs<'py>) -> PyErr {
     let made = py
         .import(MODULE)
@@ -21,7 +21,7 @@ pub fn raise<'py>(py: Python<'py>, class: &str, arguments: impl PyCallArgs<'py>)
     }
 }
 
-/// `ScenarioError`, with the places of all mistakes.
+/// A `ScenarioError` with the places of all mistakes.
 pub fn scenario(py: Python<'_>, error: &ScenarioError) -> PyErr {
     let places: Vec<(usize, usize, String)> = error
         .diagnostics()
@@ -31,7 +31,7 @@ pub fn scenario(py: Python<'_>, error: &ScenarioError) -> PyErr {
     raise(py, "ScenarioError", (error.to_string(), places))
 }
 
-/// What the simulator refuses.
+/// The exception for an error of the simulator.
 pub fn sim(py: Python<'_>, error: &SimError) -> PyErr {
     match error {
         SimError::Invalid(error) => scenario(py, error),
@@ -40,7 +40,7 @@ pub fn sim(py: Python<'_>, error: &SimError) -> PyErr {
     }
 }
 
-/// What a directory of results refuses.
+/// The exception for an error of a results directory.
 pub fn store(py: Python<'_>, error: &StoreError) -> PyErr {
     raise(py, "StoreError", (error.to_string(),))
 }

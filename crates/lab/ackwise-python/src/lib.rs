@@ -1,5 +1,5 @@
-//! What the Python package `ackwise` has from Rust: scenarios, the simulator, records as Arrow
-//! tables, policies and captures. `python/ackwise/` is what its users see.
+//! The Rust part of the Python package `ackwise`: scenarios, the simulator, records as Arrow
+//! tables, policies and captures. Its users see `python/ackwise/`.
 #![deny(unsafe_code)]
 
 mod builder;

@@ -1,4 +1,4 @@
-//! Policies that are Python objects, asked by the simulator.
+//! Policies that are Python objects, called by the simulator.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use pyo3::types::PyTuple;
 
 use crate::policy::shown;
 
-/// Where Python defines what policies get and answer.
+/// The module in which Python defines the events and verdicts of policies.
 const MODULE: &str = "ackwise._policy";
 
 /// The first exception of a policy, which ends the runs.
@@ -24,7 +24,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// None yet. An exception will set `cancel`.
+    /// No exception yet. An exception will set `cancel`.
     pub fn new(cancel: &Arc<AtomicBool>) -> Self {
         Self {
             first: Arc::default(),
@@ -38,12 +38,12 @@ impl Failure {
         self.cancel.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the runs are to end: nothing that is asked now counts any more.
+    /// Whether the runs are ending, so that no further answer counts.
     fn ends(&self) -> bool {
         self.cancel.load(Ordering::Relaxed)
     }
 
-    /// What was raised, if anything was.
+    /// Takes the exception, if one was raised.
     pub fn take(&self) -> Option<PyErr> {
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         first.take()
@@ -58,7 +58,7 @@ pub struct Factory {
     failure: Failure,
 }
 
-/// The classes of Python that a step needs.
+/// The Python classes that a step needs.
 struct Classes {
     event: Py<PyAny>,
     verdict: Py<PyAny>,
@@ -123,14 +123,14 @@ impl OwnPolicy for Factory {
     }
 }
 
-/// The object of a flow, as far as it is needed.
+/// The Python object of a flow, with what is known about it.
 struct Asked {
     step: Py<PyAny>,
     reads_time: bool,
     sees_data: bool,
 }
 
-/// The policy of one flow. After an exception or a signal, anywhere, it lets everything pass until
+/// The policy of one flow. After any exception or signal it lets everything pass until
 /// the runs have ended.
 struct OfFlow {
     asked: Option<Asked>,
@@ -189,7 +189,7 @@ impl Classes {
             event.now_us.into_pyobject(py)?.into_any(),
             flags.into_any(),
         ];
-        // In the order of the class.
+        // In the order of the class's fields.
         let numbers = [
             event.bytes,
             event.segments,
@@ -242,7 +242,7 @@ impl Classes {
             Ok(0) | Err(_) => {
                 refused("hold_us is a whole number of microseconds, 1 or more, or None")
             }
-            // The contract's bound is below anyway.
+            // The contract's bound is lower anyway.
             Ok(us) => Ok(Verdict::Hold {
                 us: u32::try_from(us).unwrap_or(u32::MAX),
             }),

@@ -16,8 +16,8 @@ fn refused(py: Python<'_>, error: &ConfigError) -> PyErr {
     errors::raise(py, "PolicyError", (text,))
 }
 
-/// What is said of a number that is no `u64`: there is no such parameter, or it is outside of its
-/// bounds, as any number is that is as large as this.
+/// The error for a number that is no `u64`: there is no such parameter, or the number is out of
+/// bounds, as any number this large is.
 fn out_of_range(config: &mut Config, name: &str, value: &Bound<'_, PyAny>) -> PyErr {
     let py = value.py();
     let Err(error) = config.set_number(name, u64::MAX) else {
@@ -35,12 +35,12 @@ fn out_of_range(config: &mut Config, name: &str, value: &Bound<'_, PyAny>) -> Py
     )
 }
 
-/// A policy as it is written, e.g. `every-n:n=8`.
+/// Parses a policy as written, e.g. `every-n:n=8`.
 pub fn config(py: Python<'_>, text: &str) -> PyResult<Config> {
     text.parse().map_err(|e| refused(py, &e))
 }
 
-/// Name, unit, what it is, default, least and largest value of a parameter.
+/// Name, unit, description, default, minimum and maximum of a parameter.
 type Param = (&'static str, &'static str, &'static str, u32, u32, u32);
 
 /// Tells of each policy: name, what it does, where it comes from, what it needs, its parameters.
@@ -72,7 +72,7 @@ fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A verdict: its kind, and for how long an ACK may be held.
+/// A verdict: its kind, and how long the ACK may be held.
 type Said = (&'static str, Option<u32>);
 
 fn said(verdict: Verdict) -> Said {
@@ -93,12 +93,12 @@ fn flag(name: &str) -> PyResult<EventFlags> {
     })
 }
 
-/// A flag as Python names it.
+/// The name of a flag in Python.
 pub fn shown(name: &str) -> String {
     name.to_lowercase().replace('_', "-")
 }
 
-/// The numbers of an event, in the order in which Python hands them over.
+/// The numbers of an event, in the order in which Python passes them.
 const NUMBERS: [&str; 10] = [
     "bytes",
     "segments",
@@ -120,7 +120,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// With its parameters.
+    /// The policy with its parameters.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -244,7 +244,7 @@ impl Policy {
     }
 }
 
-/// What is kept of one direction of a connection.
+/// State of one direction of a connection.
 #[derive(Default)]
 struct Kept {
     handshake: Option<Handshake>,
@@ -275,7 +275,7 @@ pub struct Flow {
     kept: Mutex<Kept>,
 }
 
-/// What is to be done, and why: kind, hold_us, reason, supersedes, twice.
+/// What to do, and why: kind, hold_us, reason, supersedes, twice.
 type Decided = (&'static str, Option<u32>, &'static str, bool, bool);
 
 impl Flow {

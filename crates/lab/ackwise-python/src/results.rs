@@ -1,4 +1,4 @@
-//! What runs gave.
+//! The results of runs.
 
 use ackwise_radio::scenario::RadioReport;
 use ackwise_report::TableOptions;
@@ -28,7 +28,7 @@ impl Record {
     #[staticmethod]
     fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
         let report = Report::from_json(text);
-        // One of radio may look like one of links that has no runs.
+        // A radio record may look like a link record without runs.
         let empty = report.as_ref().map_or(true, |it| it.runs.is_empty());
         if empty && RadioReport::is_meant(text) {
             let why = "this is a record of low-power radio, whose runs have no tables in Python\n  \

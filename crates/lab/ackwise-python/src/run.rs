@@ -1,4 +1,4 @@
-//! Runs on the simulator, beside an interpreter that goes on.
+//! Runs scenarios on the simulator in a thread, while the interpreter continues.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -15,24 +15,24 @@ use pyo3::prelude::*;
 use crate::errors;
 use crate::own_policy::{Factory, Failure};
 
-/// So often a signal is looked for.
+/// Interval between checks for signals.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What makes a policy for each flow, by the names of arms: what the record calls it, and the
-/// callable.
+/// The caller's policies: the arm, the name in the record, and a callable that makes a policy for
+/// each flow.
 pub type Policies = Vec<(String, String, Py<PyAny>)>;
 
-/// What the simulator may take.
+/// Limits of the simulator.
 pub struct Limits {
-    /// Runs at a time; one for each core if 0.
+    /// Runs at a time; one per core if 0.
     pub jobs: usize,
-    /// Events of a run.
+    /// Maximum events of a run.
     pub max_events: u64,
-    /// Bytes of all runs together.
+    /// Maximum bytes of all runs together.
     pub max_memory: u64,
 }
 
-/// What a run tells, for the thread that has the interpreter.
+/// A progress report for the thread that holds the interpreter.
 enum News {
     Started(String, usize, usize),
     Running(usize, f64),
@@ -79,8 +79,8 @@ impl News {
     }
 }
 
-/// Simulates; the interpreter is free meanwhile, but for the policies that are asked. A signal or
-/// an exception, of `observer` or of a policy, ends it.
+/// Simulates a scenario. The interpreter is free meanwhile, except for calls to the policies. A signal,
+/// or an exception of `observer` or of a policy, ends the runs.
 pub fn simulate(
     py: Python<'_>,
     scenario: &Arc<Scenario>,
@@ -124,7 +124,7 @@ pub fn simulate(
     }
 }
 
-/// What the thread of the runs does.
+/// The thread that executes the runs.
 fn work(
     scenario: &Scenario,
     options: &RunOptions,
@@ -133,13 +133,13 @@ fn work(
 ) -> Result<Report, SimError> {
     ackwise_sim::run(scenario, options, &mut |progress| {
         if let Some(news) = News::of(&progress).filter(|_| told) {
-            // Nobody listens any more once it is cancelled.
+            // Nobody receives reports any more after a cancellation.
             let _ = sender.send(news);
         }
     })
 }
 
-/// Hands news on and looks for signals until the runs have ended.
+/// Passes reports on and checks for signals until the runs have ended.
 fn watch(
     py: Python<'_>,
     news: Mutex<Receiver<News>>,

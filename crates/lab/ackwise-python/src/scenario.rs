@@ -1,4 +1,4 @@
-//! A scenario.
+//! Scenarios for Python.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::results::Record;
 use crate::run::{self, Limits, Policies};
 use crate::{errors, number, toml};
 
-/// What runs for longer than a day is a service: the bound of the program's `--duration`.
+/// The bound of the program's `--duration`: what runs for longer than a day is a service.
 const MAX_DURATION: Duration = Duration::from_secs(86_400);
 /// The bound of the program's `--jobs`.
 const MAX_JOBS: usize = u16::MAX as usize;
@@ -31,12 +31,12 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// As the libraries have it.
+    /// The scenario as the libraries represent it.
     pub fn checked(&self) -> &Arc<ackwise_scenario::Scenario> {
         &self.checked
     }
 
-    /// Looks at the policies, too, as the program does before it runs a scenario.
+    /// Checks the policies as well, as the program does before it runs a scenario.
     fn new(
         py: Python<'_>,
         checked: Result<ackwise_scenario::Scenario, ScenarioError>,
@@ -58,7 +58,7 @@ fn engine(name: &str) -> PyResult<Engine> {
         .map_err(|e: ackwise_scenario::UnknownEngine| PyValueError::new_err(e.to_string()))
 }
 
-/// What is said of a scenario of another kind.
+/// The error for a radio scenario.
 fn radio(py: Python<'_>, path: &Path) -> PyErr {
     let text = format!(
         "{}: this is a scenario of low-power radio, which is not run from Python\n  \

@@ -1,4 +1,4 @@
-//! Runs into a directory that many machines share.
+//! Runs whose results go into a directory that many machines share.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
@@ -25,10 +25,10 @@ pub struct Sweep {
     store: Store,
 }
 
-/// What became of some runs: how many have results now, and the records of those with errors.
+/// The result of some runs: how many results were added, and the records of the runs with errors.
 type Done = (usize, Vec<(usize, String)>);
 
-/// Adds each result as its run ends.
+/// Stores each result when its run ends.
 struct Keeper<'a> {
     sweep: &'a Sweep,
     places: &'a [usize],
@@ -56,7 +56,7 @@ impl Keeper<'_> {
         match store.put(set, scenario, run, context, (place, runs.len())) {
             Ok(()) => self.added += 1,
             Err(error) => {
-                // The other runs could not be kept either.
+                // The results of the other runs could not be stored either.
                 let cancel = &self.options.cancel;
                 cancel.store(true, std::sync::atomic::Ordering::Relaxed);
                 self.refused.get_or_insert(error);
@@ -73,7 +73,7 @@ impl Sweep {
         })
     }
 
-    /// Those of some runs that have no result yet.
+    /// Those of the given runs that have no result yet.
     fn lacking(&self, places: Vec<usize>) -> Vec<usize> {
         let mut places = places;
         let key = |place: &usize| self.set.key(&self.runs[*place]);

@@ -18,7 +18,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// The table of these columns.
+    /// The table with these columns.
     pub fn new(batch: RecordBatch) -> Self {
         Self { batch }
     }
@@ -28,7 +28,7 @@ fn refused(error: &ArrowError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// What a field says of itself.
+/// The value of a key in a field's metadata, or an empty text.
 fn said(field: &Field, key: &str) -> String {
     field.metadata().get(key).cloned().unwrap_or_default()
 }
@@ -43,7 +43,7 @@ fn type_name(field: &Field) -> &'static str {
     }
 }
 
-/// The value of a cell, `None` if there is none.
+/// The value of a cell; `None` if it is empty.
 fn cell(py: Python<'_>, array: &dyn Array, row: usize) -> PyResult<Py<PyAny>> {
     if array.is_null(row) {
         return Ok(py.None());
@@ -73,7 +73,7 @@ impl Table {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // A wish that need not be met, says the interface.
+        // A request that need not be met, according to the interface.
         drop(requested_schema);
         let batches = vec![Ok(self.batch.clone())];
         let reader = RecordBatchIterator::new(batches, self.batch.schema());

@@ -1,4 +1,4 @@
-//! Python's values as TOML.
+//! Converts Python values to TOML.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -7,12 +7,12 @@ use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Val
 
 use crate::number;
 
-/// A whole file.
+/// Converts a dict to a whole file.
 pub fn document(dict: &Bound<'_, PyDict>) -> PyResult<DocumentMut> {
     Ok(DocumentMut::from(table(dict, "")?))
 }
 
-/// A value at `path`, which errors name: a list of dicts is a list of tables.
+/// Converts a value at `path`, which errors name. A list of dicts becomes a list of tables.
 pub fn item(value: &Bound<'_, PyAny>, path: &str) -> PyResult<Item> {
     if let Ok(dict) = value.cast::<PyDict>() {
         return Ok(Item::Table(table(dict, path)?));
@@ -57,7 +57,7 @@ fn name(key: &Bound<'_, PyAny>, path: &str) -> PyResult<(String, String)> {
     Ok((key, path))
 }
 
-/// The entries of a list or a tuple.
+/// The entries of a list or a tuple; `None` for other values.
 fn list<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
     if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
         return value.try_iter()?.collect::<PyResult<_>>().map(Some);

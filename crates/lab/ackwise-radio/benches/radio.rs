@@ -1,7 +1,7 @@
-//! What an event costs on a chain of low-power radios.
+//! The cost of an event on a chain of low-power radios.
 //!
 //! `cargo bench -p ackwise-radio --bench radio [-- HOPS]`: 1000 segments over a chain of
-//! HOPS hops (10 unless given), routes by AODV, for each of three seeds. It prints CPU
+//! HOPS hops (10 by default), with AODV routes, for each of three seeds. It prints the CPU
 //! time of this process.
 
 use ackwise_radio::scenario::RadioScenario;

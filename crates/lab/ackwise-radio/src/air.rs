@@ -1,11 +1,11 @@
-//! The medium: who hears whom, and what collides.
+//! The medium: which nodes hear a frame, and which frames collide.
 //!
-//! A frame reaches the nodes within transmission range whole, those within
-//! interference range as noise, and those within carrier-sense range as a busy
-//! channel. A receiver locks on to the first frame that it hears while it listens; any
-//! other within interference range spoils it, and is not received itself. With
-//! capture, a frame survives what is weaker by that many decibels (power falls with the
-//! square of the distance), and a stronger one takes over. Signals are instantaneous:
+//! A frame is decodable for the nodes within transmission range, noise for those within
+//! interference range, and a busy channel for those within carrier-sense range. A receiver
+//! locks on to the first frame that it hears while it listens; any other frame within
+//! interference range spoils it, and is not received itself. With
+//! capture, a frame survives others that are weaker by that many decibels (power falls with the
+//! square of the distance), and a stronger frame takes over. Signals are instantaneous:
 //! 30 m are 0.1 µs.
 
 use crate::scenario::RadioModel;
@@ -20,7 +20,7 @@ struct Ear {
     decodes: bool,
     disturbs: bool,
     senses: bool,
-    /// Relative power, 1 at a metre.
+    /// Relative power, 1 at one metre.
     power: f64,
 }
 
@@ -34,24 +34,24 @@ struct Lock {
 
 #[derive(Debug, Clone, Default)]
 struct Radio {
-    /// Frames in the air that it senses.
+    /// Number of frames in the air that it senses.
     busy: u32,
-    /// When the last of them ended.
+    /// When the last sensed frame ended.
     busy_until: Nanos,
-    /// Sum of what disturbs, and how many frames that is.
+    /// Total power of the interfering frames, and their number.
     noise: f64,
     noises: u32,
     lock: Option<Lock>,
-    /// Sending, or about to: it hears nothing.
+    /// Whether it sends, or is about to, so that it hears nothing.
     deaf: bool,
 }
 
-/// What a node's receiver did at the end of a frame.
+/// How a receiver's frame ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heard {
-    /// The node.
+    /// The receiving node.
     pub node: NodeId,
-    /// Whole, or spoiled.
+    /// Whether the frame was received whole; otherwise it was spoiled.
     pub whole: bool,
 }
 
@@ -60,15 +60,15 @@ pub struct Heard {
 pub struct Air {
     ears: Vec<Vec<Ear>>,
     radios: Vec<Radio>,
-    /// Power ratio from which on the stronger survives; `None`: none does.
+    /// Power ratio from which the stronger frame survives; `None` if none does.
     capture: Option<f64>,
     next: u64,
-    /// Frames that a receiver had locked on to and lost to another.
+    /// Frames that a receiver had locked on to and lost to another frame.
     pub collisions: u64,
 }
 
 impl Air {
-    /// The medium between nodes at those places, metres.
+    /// The medium between nodes at these places, in metres.
     pub fn new(places: &[(f64, f64)], model: &RadioModel) -> Air {
         let ears = places.iter().enumerate().map(|(from, a)| {
             let hears = |(node, b): (NodeId, &(f64, f64))| {
@@ -94,26 +94,26 @@ impl Air {
         }
     }
 
-    /// Whether a node has sensed nothing since then.
+    /// Whether a node has sensed nothing since `since`.
     pub fn is_clear(&self, node: NodeId, since: Nanos) -> bool {
         let radio = &self.radios[node];
         radio.busy == 0 && radio.busy_until <= since && !radio.deaf
     }
 
-    /// A node turns to sending: what it was receiving is lost.
+    /// Turns a node to sending; a frame that it was receiving is lost.
     pub fn deafen(&mut self, node: NodeId) {
         self.radios[node].deaf = true;
         self.radios[node].lock = None;
     }
 
-    /// And back: a look that began before counts its own frame as a busy channel.
+    /// Turns a node back to listening. An earlier CCA counts its own frame as a busy channel.
     pub fn listen(&mut self, node: NodeId, now: Nanos) {
         let radio = &mut self.radios[node];
         radio.deaf = false;
         radio.busy_until = now;
     }
 
-    /// A radio is on again: it hears what begins from now on, and senses what there is.
+    /// Turns a radio on: it receives frames that begin from now on, and senses those in the air.
     pub fn wake(&mut self, node: NodeId) {
         self.radios[node].deaf = false;
     }
@@ -123,7 +123,7 @@ impl Air {
         self.radios[node].lock.is_some()
     }
 
-    /// A frame begins. `locked` is told who begins to receive it.
+    /// Begins a frame. `locked` is called with each node that begins to receive it.
     pub fn begin(&mut self, from: NodeId, mut locked: impl FnMut(NodeId)) -> u64 {
         let frame = self.next;
         self.next += 1;
@@ -162,7 +162,7 @@ impl Air {
         frame
     }
 
-    /// That frame ends; `heard` is told who had locked on to it.
+    /// Ends the frame. `heard` is called for each node that had locked on to it.
     pub fn end(&mut self, from: NodeId, frame: u64, now: Nanos, mut heard: impl FnMut(Heard)) {
         for ear in &self.ears[from] {
             let radio = &mut self.radios[ear.node];
@@ -172,7 +172,7 @@ impl Air {
             }
             if ear.disturbs || ear.decodes {
                 radio.noises -= 1;
-                // Sums of floats do not come back to zero by themselves.
+                // A sum of floats does not return to exactly zero.
                 radio.noise = if radio.noises == 0 {
                     0.0
                 } else {
@@ -194,7 +194,7 @@ impl Air {
 mod tests {
     use super::*;
 
-    /// A look that began while it sent is not clear; one that begins then is.
+    /// A CCA that began while the node sent is not clear; one that begins at the end is.
     #[test]
     fn its_own_frame_is_a_busy_channel_too() {
         let mut air = Air::new(&[(0.0, 0.0), (9.0, 0.0)], &RadioModel::default());

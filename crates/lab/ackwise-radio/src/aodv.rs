@@ -1,9 +1,9 @@
-//! The routing table of AODV (RFC 3561) for a field that does not move: discovery by an expanding ring,
-//! replies by the target or by who knows a way that is as new, and then one to the
-//! target as well since TCP goes both ways (the G flag, §5.1), breaks from frames that
-//! nobody acknowledged (§6.10), errors to whoever uses a way, and timers. Hellos (§6.9) and
-//! local repair (§6.12) are optional there, and here. Links work both ways, so nobody is
-//! blacklisted (§6.8).
+//! The routing table of AODV (RFC 3561) for nodes that do not move: discovery by an expanding
+//! ring; replies by the target or by a node with a route that is new enough, and then one to
+//! the target as well because TCP goes both ways (the G flag, §5.1); link breaks from frames
+//! without acknowledgment (§6.10); errors to the users of a route; and timers. Hellos (§6.9) and
+//! local repair (§6.12) are optional in the RFC, and here. Links are bidirectional, so there is
+//! no blacklist (§6.8).
 
 use std::collections::VecDeque;
 
@@ -23,9 +23,9 @@ pub(crate) const NET_TRAVERSAL: Nanos = 2 * NODE_TRAVERSAL * NET_DIAMETER as Nan
 const PATH_DISCOVERY: Nanos = 2 * NET_TRAVERSAL;
 /// HELLO_INTERVAL.
 pub(crate) const HELLO: Nanos = SECOND;
-/// ALLOWED_HELLO_LOSS: so many intervals without a packet, and the neighbour is gone.
+/// ALLOWED_HELLO_LOSS: after this many intervals without a packet, the neighbour is gone.
 pub(crate) const HELLO_LOSS: Nanos = 2;
-/// DELETE_PERIOD: whose last hello is older is not waited for.
+/// DELETE_PERIOD: a neighbour whose last hello is older is no longer watched.
 const DELETE_PERIOD: Nanos = 5 * ACTIVE_ROUTE;
 /// MAX_REPAIR_TTL, 0.3 of the diameter.
 const MAX_REPAIR: u8 = 10;
@@ -36,25 +36,25 @@ const TTL_INCREMENT: u32 = 2;
 const TTL_THRESHOLD: u32 = 7;
 const TIMEOUT_BUFFER: u32 = 2;
 pub(crate) const RREQ_RETRIES: u32 = 2;
-/// Errors that a node may send in a second (RERR_RATELIMIT).
+/// Maximum errors that a node may send per second (RERR_RATELIMIT).
 const MAX_ERRORS: usize = 10;
-/// Packets that wait for a route, for each target.
+/// Maximum packets that wait for a route to a target.
 const MAX_WAITING: usize = 64;
 
 /// A route to a node.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Route {
-    /// The neighbour that it leads over.
+    /// The neighbour that is the next hop.
     pub next: NodeId,
-    /// How many hops it has.
+    /// Number of hops.
     pub hops: u8,
-    /// The newest known sequence number of the node.
+    /// The newest known sequence number of the destination.
     pub seq: Option<u32>,
-    /// No error has said that it is broken.
+    /// Whether the route is intact: no error has reported it broken.
     pub valid: bool,
-    /// It is not used from then on.
+    /// The route is not used from this time on.
     pub expires: Nanos,
-    /// Neighbours that use it (precursors).
+    /// The neighbours that use it (precursors).
     pub users: Vec<NodeId>,
 }
 
@@ -63,7 +63,7 @@ impl Route {
         self.valid && self.expires > now
     }
 
-    /// How far to look for one whose way was lost, or that was never known (§6.4).
+    /// The TTL of the first search for a node whose route was lost, or never known (§6.4).
     fn first_ring(&self) -> u32 {
         match self.hops {
             0 => TTL_START,
@@ -72,33 +72,33 @@ impl Route {
     }
 }
 
-/// A route as a control message announces it.
+/// A route as announced by a control message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RouteEntry {
-    /// The neighbour that it leads over.
+    /// The neighbour that is the next hop.
     pub next: NodeId,
-    /// How many hops it has.
+    /// Number of hops.
     pub hops: u8,
-    /// The sequence number of the node that it leads to, if that is known.
+    /// The sequence number of the destination, if known.
     pub seq: Option<u32>,
-    /// It is not used from then on.
+    /// The route is not used from this time on.
     pub expires: Nanos,
 }
 
-/// A discovery that goes on.
+/// A discovery in progress.
 #[derive(Debug, Default)]
 struct Lookup {
-    /// Searches so far.
+    /// Number of searches so far.
     attempt: u32,
     ttl: u32,
-    /// Searches of the whole network among them.
+    /// Number of these searches that covered the whole network.
     wide: u32,
-    /// The one search of a local repair goes so far.
+    /// The TTL of the only search, if this is a local repair.
     repair: Option<u32>,
     waiting: Vec<Datagram>,
 }
 
-/// When a neighbour was heard.
+/// When a neighbour was last heard.
 #[derive(Debug, Clone, Copy)]
 struct Neighbour {
     node: NodeId,
@@ -106,16 +106,16 @@ struct Neighbour {
     packet: Nanos,
 }
 
-/// A search to be sent (§6.3, §6.4).
+/// A search to be sent, as a route request (§6.3, §6.4).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Search {
-    /// Which search of its discovery this is, from 1.
+    /// Number of the search within its discovery, from 1.
     pub attempt: u32,
-    /// How many hops it goes.
+    /// Maximum number of hops.
     pub ttl: u8,
     /// How long to wait for an answer.
     pub wait: Nanos,
-    /// Its number (RREQ ID).
+    /// Number of the search (RREQ ID).
     pub id: u32,
     /// Sequence number of the node that searches.
     pub origin_seq: u32,
@@ -123,55 +123,55 @@ pub(crate) struct Search {
     pub target_seq: Option<u32>,
 }
 
-/// What becomes of a packet without a route.
+/// The result for a packet without a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Held {
-    /// It waits; a discovery goes on already if `searching`.
+    /// It waits; a discovery is already in progress if `searching`.
     Waits { searching: bool },
-    /// There is no room for it.
+    /// There is no room to hold it.
     NoRoom,
 }
 
-/// What follows when nobody answered a search in time.
+/// The action when nobody answered a search in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unanswered {
     SearchAgain,
     GiveUp,
 }
 
-/// Nodes that cannot be reached any more, for those that used a route to them (§6.11).
+/// Nodes that have become unreachable, for the users of routes to them (§6.11).
 #[derive(Debug, Default)]
 pub(crate) struct Broken {
-    /// The nodes that cannot be reached.
+    /// The unreachable nodes.
     pub list: Vec<Unreachable>,
-    /// Neighbours that are to be told.
+    /// The neighbours to be told.
     pub users: Vec<NodeId>,
 }
 
-/// A search that a node has seen.
+/// A search that a node has already seen.
 #[derive(Debug, Clone, Copy)]
 struct Flood {
     origin: NodeId,
     id: u32,
-    /// It is forgotten then.
+    /// When to forget it.
     until: Nanos,
 }
 
-/// The routes that a node knows.
+/// The routing state of a node.
 #[derive(Debug)]
 pub(crate) struct Router {
     /// Its own sequence number.
     pub seq: u32,
-    /// Number of its last search.
+    /// Number of its last search (RREQ ID).
     request: u32,
-    /// By the node that they lead to.
+    /// Routes by destination.
     pub routes: Vec<Route>,
     lookups: Vec<Option<Lookup>>,
-    /// Floods that it has seen.
+    /// Searches seen recently.
     seen: Vec<Flood>,
     /// When its last errors left.
     errors: VecDeque<Nanos>,
-    /// Who has sent a hello.
+    /// Neighbours that have sent a hello.
     neighbours: Vec<Neighbour>,
 }
 
@@ -199,8 +199,8 @@ impl Router {
         }
     }
 
-    /// §6.2: a way is taken if it is newer, or as new and shorter, or the old one is
-    /// not valid any more.
+    /// Learns a route (§6.2): it is taken if it is newer, or as new and shorter, or if the old
+    /// one is no longer valid.
     pub fn learn(&mut self, to: NodeId, way: RouteEntry, now: Nanos) {
         let route = &mut self.routes[to];
         let valid = route.is_valid(now);
@@ -225,15 +225,15 @@ impl Router {
         }
     }
 
-    /// The next hop, the hops and the number of a way that may be told to who asks for
-    /// one at least as new (§6.6).
+    /// The route that may be reported to a node that asks for one at least as new as
+    /// `asked` (§6.6).
     pub fn knows(&self, target: NodeId, asked: Option<u32>, now: Nanos) -> Option<&Route> {
         let route = Some(&self.routes[target]).filter(|route| route.is_valid(now))?;
         let ahead = route.seq?.wrapping_sub(asked.or(route.seq)?) as i32;
         (ahead >= 0).then_some(route)
     }
 
-    /// Whether it may send an error now (§6.11); it does then.
+    /// Whether an error may be sent now (§6.11); if so, it counts as sent.
     pub fn may_err(&mut self, now: Nanos) -> bool {
         while self.errors.front().is_some_and(|at| at + SECOND <= now) {
             self.errors.pop_front();
@@ -251,7 +251,7 @@ impl Router {
         }
     }
 
-    /// Keeps a packet of its own until there is a route.
+    /// Holds a packet until there is a route.
     pub fn hold(&mut self, to: NodeId, datagram: Datagram) -> Held {
         let lookup = &mut self.lookups[to];
         let searching = lookup.is_some();
@@ -263,7 +263,7 @@ impl Router {
         Held::Waits { searching }
     }
 
-    /// Begins the next search of a discovery (§6.3, §6.4); `None` if there is none.
+    /// Begins the next search of a discovery (§6.3, §6.4); `None` if there is no discovery.
     pub fn search(&mut self, node: NodeId, target: NodeId, now: Nanos) -> Option<Search> {
         let lookup = self.lookups[target].as_mut()?;
         lookup.ttl = match lookup.attempt {
@@ -293,8 +293,8 @@ impl Router {
         })
     }
 
-    /// Whether a discovery waits for the answer to this search in vain, and whether it is to
-    /// search again.
+    /// The action if the current search of a discovery is still this one, and so was not
+    /// answered; `None` otherwise.
     pub fn unanswered(&self, target: NodeId, attempt: u32) -> Option<Unanswered> {
         let lookup = self.lookups[target].as_ref()?;
         (lookup.attempt == attempt).then_some(
@@ -306,14 +306,14 @@ impl Router {
         )
     }
 
-    /// Ends a discovery. Returns the packets that waited for it.
+    /// Ends a discovery, and returns the packets that waited for it.
     pub fn end_lookup(&mut self, target: NodeId) -> Vec<Datagram> {
         let lookup = self.lookups[target].take();
         lookup.map_or_else(Vec::new, |lookup| lookup.waiting)
     }
 
     /// Begins to repair a lost route that others use, if its target was near enough (§6.12);
-    /// who sends is so many hops away.
+    /// the sender of the packet is `sender_hops` away.
     pub fn repair(&mut self, to: NodeId, sender_hops: u8) -> bool {
         let route = &self.routes[to];
         let may = !route.users.is_empty() && route.hops <= MAX_REPAIR;
@@ -328,14 +328,14 @@ impl Router {
         true
     }
 
-    /// Whether it repairs a route.
+    /// Whether a route is under repair.
     pub fn repairs(&self, to: NodeId) -> bool {
         self.lookups[to]
             .as_ref()
             .is_some_and(|lookup| lookup.repair.is_some())
     }
 
-    /// Whether it is part of a route that is in use (§6.9).
+    /// Whether the node is part of a route in use (§6.9).
     pub fn is_on_a_way(&self, now: Nanos) -> bool {
         let used = |route: &Route| route.hops > 1 || !route.users.is_empty();
         self.routes
@@ -343,7 +343,7 @@ impl Router {
             .any(|route| route.is_valid(now) && used(route))
     }
 
-    /// A neighbour sent a packet, or a hello.
+    /// Records that a neighbour sent a packet or a hello.
     pub fn hear(&mut self, node: NodeId, hello: bool, now: Nanos) {
         match self.neighbours.iter_mut().find(|known| known.node == node) {
             Some(known) => {
@@ -361,7 +361,7 @@ impl Router {
         }
     }
 
-    /// Neighbours that sent hellos, and nothing any more for so long that they are gone (§6.9).
+    /// Removes and returns the neighbours that sent hellos but have been silent for too long (§6.9).
     pub fn silent(&mut self, now: Nanos) -> Vec<NodeId> {
         self.neighbours
             .retain(|known| known.hello + DELETE_PERIOD > now);
@@ -372,7 +372,7 @@ impl Router {
         gone
     }
 
-    /// A neighbour is gone: routes over it are no longer valid. Returns where they led.
+    /// Invalidates the routes over a neighbour that is gone, and returns their destinations.
     pub fn lose(&mut self, neighbour: NodeId) -> Vec<NodeId> {
         let mut lost = Vec::new();
         for (to, route) in self.routes.iter_mut().enumerate() {
@@ -385,8 +385,8 @@ impl Router {
         lost
     }
 
-    /// A neighbour says which nodes it cannot reach any more. Returns those that routes over
-    /// it led to.
+    /// Invalidates the routes over a neighbour to nodes that it reports unreachable, and returns
+    /// those nodes.
     pub fn forget(&mut self, neighbour: NodeId, list: &[Unreachable]) -> Vec<NodeId> {
         let mut lost = Vec::new();
         for Unreachable { node, seq } in list {
@@ -400,7 +400,7 @@ impl Router {
         lost
     }
 
-    /// Whom to tell that these nodes cannot be reached any more (§6.11).
+    /// The users of routes to these unreachable nodes, who must be told (§6.11).
     pub fn broken(&mut self, lost: &[NodeId]) -> Broken {
         let mut broken = Broken::default();
         for to in lost {
@@ -418,7 +418,7 @@ impl Router {
         broken
     }
 
-    /// Whether that flood is new here.
+    /// Whether this search is new here; it is then remembered.
     pub fn is_new(&mut self, origin: NodeId, id: u32, now: Nanos) -> bool {
         self.seen.retain(|flood| flood.until > now);
         let same = |flood: &Flood| flood.origin == origin && flood.id == id;
@@ -431,7 +431,7 @@ impl Router {
     }
 }
 
-/// The later of two numbers, modulo their range (§6.1).
+/// The later of two sequence numbers, modulo their range (§6.1).
 pub(crate) fn newest(a: Option<u32>, b: Option<u32>) -> Option<u32> {
     match (a, b) {
         (Some(a), Some(b)) if (b.wrapping_sub(a) as i32) > 0 => Some(b),
@@ -440,7 +440,7 @@ pub(crate) fn newest(a: Option<u32>, b: Option<u32>) -> Option<u32> {
     }
 }
 
-/// A search so far, or of the whole network beyond the threshold (§6.4).
+/// The TTL of a search, or that of the whole network beyond the threshold (§6.4).
 fn ring(ttl: u32) -> u32 {
     if ttl > TTL_THRESHOLD {
         NET_DIAMETER

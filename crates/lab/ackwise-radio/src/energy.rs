@@ -1,16 +1,16 @@
-//! What a node's radio does, for how long, and what that takes.
+//! States of a node's radio, the time spent in them, and the energy that they take.
 
 use crate::scenario::EnergyModel;
 use ackwise_queue::Nanos;
 
-/// What a radio does.
+/// State of a radio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Power {
-    /// On, and nothing is heard.
+    /// On, but receiving nothing.
     Idle = 0,
-    /// A frame is being received, for whomever it is.
+    /// Receiving a frame, whatever its destination.
     Receive = 1,
-    /// A frame is being sent.
+    /// Sending a frame.
     Transmit = 2,
     /// Off.
     Sleep = 3,
@@ -35,24 +35,24 @@ impl Default for Meter {
 }
 
 impl Meter {
-    /// From now on it does that.
+    /// Enters a state.
     pub fn enter(&mut self, state: Power, now: Nanos) {
         self.spent[self.state as usize] += now - self.since;
         self.since = now;
         self.state = state;
     }
 
-    /// Counts what it does up to now.
+    /// Accounts for the current state up to now.
     pub fn count(&mut self, now: Nanos) {
         self.enter(self.state, now);
     }
 
-    /// Nanoseconds in a state, up to the last change.
+    /// Nanoseconds spent in a state, up to the last change.
     pub fn spent(&self, state: Power) -> Nanos {
         self.spent[state as usize]
     }
 
-    /// Joules up to the last change.
+    /// Joules used up to the last change.
     pub fn joules(&self, model: &EnergyModel) -> f64 {
         let states = [
             (Power::Idle, model.idle_ma),
@@ -72,7 +72,7 @@ impl Meter {
 mod tests {
     use super::*;
 
-    /// Ayadi's Table 2: 51.0, 58.8, 4.14 and 0.18 mW.
+    /// The powers of Ayadi's Table 2: 51.0, 58.8, 4.14 and 0.18 mW.
     #[test]
     fn a_second_of_each() {
         let model = EnergyModel::default();

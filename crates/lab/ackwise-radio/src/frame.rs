@@ -1,4 +1,4 @@
-//! What is on the air.
+//! Frames and packets on the air.
 
 use ackwise_queue::Nanos;
 
@@ -10,59 +10,59 @@ pub type NodeId = usize;
 /// An IP packet.
 #[derive(Debug, Clone)]
 pub struct Datagram {
-    /// Who made it.
+    /// The node that created it.
     pub from: NodeId,
-    /// Whom it is for; `None`: all who hear it.
+    /// The destination; `None` for all who hear it.
     pub to: Option<NodeId>,
     /// Hops that it may still take.
     pub ttl: u8,
-    /// Bytes, IP header included.
+    /// Length in bytes, IP header included.
     pub bytes: u32,
-    /// What it carries.
+    /// The content.
     pub body: Body,
 }
 
-/// What an IP packet carries.
+/// Content of an IP packet.
 #[derive(Debug, Clone)]
 pub enum Body {
-    /// A segment.
+    /// A TCP segment.
     Tcp(Packet),
     /// Padding of a source that always has something to send.
     Filler,
     /// RREQ (RFC 3561 §5.1).
     Request {
-        /// Hops it has taken.
+        /// Hops taken so far.
         hops: u8,
         /// Number of the search among those of `origin` (RREQ ID).
         id: u32,
-        /// Who is looked for.
+        /// The node that is searched for.
         target: NodeId,
-        /// The target's newest known number.
+        /// The newest known sequence number of the target.
         target_seq: Option<u32>,
-        /// Who looks.
+        /// The node that searches.
         origin: NodeId,
-        /// Its own number.
+        /// The sequence number of `origin`.
         origin_seq: u32,
     },
     /// RREP (RFC 3561 §5.2).
     Reply {
-        /// Hops it has taken.
+        /// Hops taken so far.
         hops: u8,
-        /// Who was found.
+        /// The node that was found.
         target: NodeId,
-        /// Its number.
+        /// The sequence number of `target`.
         target_seq: u32,
-        /// How long the way is good for.
+        /// How long the route is valid.
         lifetime: Nanos,
-        /// Who looked.
+        /// The node that searched.
         origin: NodeId,
     },
     /// Hello: an RREP of its sender for itself (RFC 3561 §6.9).
     Hello {
-        /// Its number.
+        /// The sequence number of the sender.
         seq: u32,
     },
-    /// RERR (RFC 3561 §5.3): who can no longer be reached.
+    /// RERR (RFC 3561 §5.3): the nodes that can no longer be reached.
     Broken(Vec<Unreachable>),
 }
 
@@ -75,31 +75,31 @@ pub struct Unreachable {
     pub seq: u32,
 }
 
-/// A frame of the link.
+/// A link-layer frame.
 #[derive(Debug, Clone)]
 pub enum Frame {
-    /// One with a packet in it.
+    /// A frame that carries a packet.
     Data {
-        /// Number of the exchange, the same when sent again.
+        /// Number of the exchange; a retransmission keeps it.
         number: u64,
-        /// The neighbour that it is for; `None`: all.
+        /// The neighbour that receives it; `None` for a broadcast.
         to: Option<NodeId>,
-        /// Bytes without those of the PHY.
+        /// Length in bytes without the PHY header.
         bytes: u32,
-        /// Its load.
+        /// The packet.
         load: Datagram,
     },
-    /// Answers the frame of that number.
+    /// Acknowledges the frame with this number.
     Ack {
         /// See [`Frame::Data`].
         number: u64,
-        /// Who sent it.
+        /// The node that sent the acknowledged frame.
         to: NodeId,
     },
 }
 
 impl Frame {
-    /// Bytes without those of the PHY.
+    /// Length in bytes without the PHY header.
     pub fn bytes(&self) -> u32 {
         match self {
             Frame::Data { bytes, .. } => *bytes,

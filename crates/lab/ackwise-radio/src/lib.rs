@@ -1,10 +1,10 @@
 //! Low-power radio: IEEE 802.15.4 without beacons, AODV or static routes, energy, and
 //! TCP over it.
 //!
-//! Nodes stand still. Each has a MAC (unslotted CSMA/CA), a queue, a router and an
-//! energy meter, and may sleep; one medium says who hears whom. Time is integer nanoseconds. A run is
-//! a function of its scenario and seed, bit for bit. TCP is that of `ackwise-sim`.
-//! `docs/radio.md` says what is modelled and what is not.
+//! Nodes do not move. Each has a MAC (unslotted CSMA/CA), a queue, a router and an
+//! energy meter, and may sleep; one medium determines who hears whom. Time is integer
+//! nanoseconds. A run is a function of its scenario and seed, bit for bit. TCP is that of
+//! `ackwise-sim`. `docs/radio.md` says what is modelled and what is not.
 //!
 //! [`scenario::RadioScenario`] reads a scenario file with a table `[radio]`, [`run`]
 //! turns its runs into a [`scenario::RadioReport`], and [`table()`] and [`html`] show it.

@@ -7,13 +7,13 @@ use ackwise_queue::Nanos;
 
 use crate::frame::{Datagram, NodeId};
 
-/// What a node's MAC does.
+/// State of a node's MAC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Phase {
     #[default]
     Idle,
     Backoff,
-    /// It has looked since then whether the channel is clear.
+    /// It assesses the channel (CCA), since this time.
     Look(Nanos),
     Turn,
     Sending,
@@ -23,29 +23,29 @@ pub(crate) enum Phase {
     Pause,
 }
 
-/// A packet that waits at a node.
+/// A packet waiting at a node.
 #[derive(Debug)]
 pub(crate) struct Queued {
-    /// The neighbour that it is for; `None`: all.
+    /// The neighbour that receives it; `None` for a broadcast.
     pub to: Option<NodeId>,
     pub datagram: Datagram,
 }
 
-/// An exchange of a frame and its acknowledgment, as the receiver sees it.
+/// A frame and its acknowledgment, as the receiver sees them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Exchange {
     /// The neighbour that sent the frame.
     pub from: NodeId,
-    /// Its number, the same when the frame is sent again.
+    /// Number of the exchange; a retransmission keeps it.
     pub number: u64,
 }
 
-/// A source that always has a frame.
+/// A source that always has a frame to send.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Filler {
     /// The node that sends.
     pub from: NodeId,
-    /// The neighbour that it sends to; `None`: all, without acknowledgment.
+    /// The neighbour that it sends to; `None` for broadcasts, without acknowledgment.
     pub to: Option<NodeId>,
     /// Bytes above the MAC.
     pub bytes: u32,
@@ -62,26 +62,26 @@ impl Filler {
 #[derive(Debug, Default)]
 pub(crate) struct Mac {
     pub phase: Phase,
-    /// Packets not sent yet; the first one is being sent.
+    /// Packets not yet sent; the first one is being sent.
     pub waiting: VecDeque<Queued>,
-    /// Number of the exchange for the first one.
+    /// Number of the exchange for the first packet.
     pub number: u64,
-    /// Looks at the channel in this try.
+    /// CCAs in this attempt.
     pub looks: u32,
     /// The back-off exponent (BE).
     pub exponent: u32,
-    /// Times that the frame was sent again.
+    /// Retransmissions of the frame.
     pub tries: u32,
-    /// Timers that carry another token are void.
+    /// Current token of the timers; timers with another token are void.
     pub token: u32,
-    /// The copies of the first frame end then, where a sleeping neighbour is to hear one.
+    /// End of the train of copies of the first frame, if a sleeping neighbour must hear one.
     pub train: Option<Nanos>,
-    /// The last exchange that came from each neighbour.
+    /// The last exchange with each neighbour as the sender.
     seen: Vec<Exchange>,
 }
 
 impl Mac {
-    /// Whether that exchange came before; it has now.
+    /// Records an exchange; returns whether it repeats the last one.
     pub fn repeats(&mut self, exchange: Exchange) -> bool {
         match self.seen.iter_mut().find(|last| last.from == exchange.from) {
             Some(last) => std::mem::replace(last, exchange) == exchange,

@@ -1,4 +1,4 @@
-//! Runs of low-power radio as a page.
+//! The HTML page of a radio report.
 
 use std::fmt::Write as _;
 
@@ -9,8 +9,8 @@ use ackwise_report::{Axis, Figure, Line, Style};
 
 use crate::table::{COLUMNS, Group, groups, legend, shown};
 
-/// The report as one page that loads nothing from anywhere: a table of each point, and
-/// figures over the hops where there are several.
+/// The report as one self-contained page: a table for each point, and figures over the
+/// hops if there are several.
 pub fn html(report: &RadioReport) -> String {
     let groups = groups(report);
     let figures = figures(&groups);

@@ -1,4 +1,4 @@
-//! Runs of a scenario as a record.
+//! Runs a scenario and builds its record.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -10,16 +10,16 @@ use ackwise_scenario::record::{SCHEMA, ScenarioInfo};
 use crate::run::{Point, run_points};
 use crate::world::{FlowResult, NodeCounts, RadioResult};
 
-/// How to run a scenario of radio.
+/// Options for running a radio scenario.
 #[derive(Debug, Clone, Default)]
 pub struct RadioOptions {
-    /// Set it and the runs end soon, leaving those that are finished in the report.
+    /// Set to true to end the runs soon; the report then has the finished ones.
     pub cancel: Arc<AtomicBool>,
-    /// How many at a time; as many as there are CPUs if 0.
+    /// How many runs at a time; as many as there are CPUs if 0.
     pub jobs: usize,
 }
 
-/// Runs these runs of a scenario; `done` is told how many are through, by whichever thread.
+/// Executes these runs; `done` is called with the number of finished runs, on any thread.
 ///
 /// # Errors
 /// A policy or a model that does not exist, with its place in the file.

@@ -1,11 +1,11 @@
-//! Shortest ways over a field that does not change.
+//! Shortest paths between nodes that do not move.
 
 use std::collections::VecDeque;
 
 use crate::frame::NodeId;
 
-/// For each node, the neighbour towards each other one; `None` where there is no way.
-/// Among ways with as few hops, the shorter step in metres wins, then the lower number.
+/// For each node, the next hop towards each other node; `None` if there is no path. Among
+/// paths with equally few hops the next hop that is closer in metres wins, then the lower number.
 pub fn shortest(places: &[(f64, f64)], range: f64) -> Vec<Vec<Option<NodeId>>> {
     let square = |a: NodeId, b: NodeId| {
         let (a, b) = (places[a], places[b]);
@@ -28,7 +28,7 @@ pub fn shortest(places: &[(f64, f64)], range: f64) -> Vec<Vec<Option<NodeId>>> {
     table
 }
 
-/// Hops from each node to one.
+/// Hops from each node to `to`.
 fn hops_to(to: NodeId, count: usize, near: impl Fn(NodeId, NodeId) -> bool) -> Vec<Option<usize>> {
     let mut hops = vec![None; count];
     hops[to] = Some(0);
@@ -49,7 +49,7 @@ fn hops_to(to: NodeId, count: usize, near: impl Fn(NodeId, NodeId) -> bool) -> V
 mod tests {
     use super::*;
 
-    /// Straight on where that is as short; the diagonal of 42 m where it saves a hop.
+    /// The straight step where both are as short, and the diagonal of 42 m where it saves a hop.
     #[test]
     fn the_shortest_way_and_then_the_shorter_step() {
         let places: Vec<(f64, f64)> = (0..9)

@@ -1,4 +1,4 @@
-//! Runs of a radio scenario.
+//! Runs the points of a radio scenario.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,9 +13,9 @@ use ackwise_scenario::{ScenarioError, SocketOptions};
 use crate::world::{FlowSetup, RadioResult, World};
 use ackwise_sim::tcp::{self, ReceiverConfig, SenderConfig};
 
-/// The longest that RFC 1122 §4.2.3.2 lets an ACK wait: what the contract grants here.
+/// The longest ACK delay that RFC 1122 §4.2.3.2 allows: the hold bound of the contract here.
 const HOLD_US: u32 = 500_000;
-/// Beside what the MAC adds, a frame has so many bytes at most.
+/// The maximum bytes of a frame, MAC header included.
 const FRAME: u32 = 127;
 const STREAM_START: u64 = 9;
 
@@ -47,7 +47,7 @@ fn ends(
             let message = format!("'{}' cannot be modelled: {error}", arm.name);
             scenario.error_at(&arm.cc_span, message)
         })?;
-    // As uIP has it. What TDA waits for at the end of a transfer is in its time.
+    // As in uIP. What TDA waits for at the end of a transfer is included in its time.
     sender.fin_with_data = false;
     if let Some(text) = &arm.policy {
         let policy: Config = text.parse().map_err(|e| wrong(format!("{e}")))?;
@@ -56,7 +56,7 @@ fn ends(
         check.map_err(|e| wrong(e.to_string()))?;
         receiver.policy = Some(tcp::StackPolicy {
             flow: FlowConfig::new(&policy).with_hold(HOLD_US, HOLD_US, 0),
-            // Windows of a few segments of 48 bytes: not to be rounded.
+            // Windows are a few segments of 48 bytes, so they must not be rounded.
             shift: 0,
             obey_ack_rate: false,
         });
@@ -83,16 +83,16 @@ fn setups(
     field.flows.iter().map(setup).collect()
 }
 
-/// Whether every arm has a policy and a model that there are.
+/// Checks that every arm's policy and model exist.
 ///
 /// # Errors
-/// Those of the first that has not, with its place in the file.
+/// The first policy or model that does not exist, with its place in the file.
 pub fn check(scenario: &RadioScenario) -> Result<(), ScenarioError> {
     let mut arms = scenario.arms.iter();
     arms.try_for_each(|arm| ends(scenario, arm).map(|_| ()))
 }
 
-/// What a point runs, and until when.
+/// The world of a point, and the time at which its run ends.
 fn world(scenario: &RadioScenario, point: Point) -> Result<(World, Nanos), ScenarioError> {
     let field = &scenario.fields[point.field];
     let arm = &scenario.arms[point.arm];
@@ -112,12 +112,12 @@ pub fn run_point(scenario: &RadioScenario, point: Point) -> Result<RadioResult, 
     Ok(world.run(until))
 }
 
-/// Runs all points, several at a time; a result for each, in their order. Once `cancel` is set,
-/// they end soon: what was not begun then, or had not ended, is `None`. `done` is told how many
-/// have ended so far.
+/// Runs all points, several at a time; returns a result for each, in their order. Once `cancel` is
+/// set, the runs end soon; a point that had not ended is `None`. `done` is called with the number of
+/// points that have ended so far.
 ///
 /// # Errors
-/// As [`run_point`].
+/// The same as [`run_point`].
 pub fn run_points(
     scenario: &RadioScenario,
     points: &[Point],
@@ -129,7 +129,7 @@ pub fn run_points(
     let results = Mutex::new(vec![None; points.len()]);
     let failed = Mutex::new(None);
     let work = || {
-        // A world has tables of all of its nodes, which take their time: it is asked before.
+        // Building a world takes time, for tables of all its nodes, so check for cancellation first.
         while !cancel.load(Ordering::Relaxed) {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(point) = points.get(index) else {

@@ -1,4 +1,4 @@
-//! The MAC against published models: one sender, and saturated contenders.
+//! Compares the MAC with published models: one sender, and saturated contenders.
 
 use crate::scenario::{MacModel, RadioModel, Routing};
 use ackwise_queue::Nanos;
@@ -20,10 +20,10 @@ fn radio(header: u32) -> RadioModel {
     }
 }
 
-/// Latré et al. 2005, 2.4 GHz: the time from one frame to the next, milliseconds, for
-/// so many bytes of load and of addresses. A mean back-off of 3.5 slots, 6 bytes of the
-/// PHY and 5 of the MAC, the turnaround and 11 bytes of acknowledgment, the long pause.
-/// The look and the turn to sending before the frame are not in it.
+/// Latré et al. 2005, 2.4 GHz: the time from one frame to the next in milliseconds, for
+/// this many bytes of load and of addresses. It has a mean back-off of 3.5 slots, 6 bytes of
+/// the PHY and 5 of the MAC, the turnaround and 11 bytes of acknowledgment, and the long pause.
+/// It leaves out the CCA and the turnaround to sending before the frame.
 fn latre_ms(load: u32, addresses: u32, acknowledged: bool) -> f64 {
     let answer = if acknowledged { 0.192 + 0.352 } else { 0.0 };
     3.5 * 0.32 + 0.032 * f64::from(6 + 5 + addresses + load) + answer + 0.64
@@ -33,15 +33,15 @@ fn kbit_per_s(load: u32, ms: f64) -> f64 {
     f64::from(8 * load) / ms
 }
 
-/// The paper's own figures: 64.9 % of 250 kbit/s at the largest frame.
+/// The paper's own result: 64.9 % of 250 kbit/s with the largest frame.
 #[test]
 fn the_formula_gives_what_its_paper_prints() {
     let share = kbit_per_s(122, latre_ms(122, 0, false)) / 250.0;
     assert!((share - 0.649).abs() < 0.0005, "{share}");
 }
 
-/// Frames a minute of a sender that nobody disturbs, with the look and the turn before
-/// a frame or, as Latré et al. have it, without.
+/// Frames per minute of a sender without contenders, with the CCA and the turnaround before
+/// a frame or, as in Latré et al., without.
 fn frames(load: u32, addresses: u32, to: Option<usize>, as_latre: bool) -> f64 {
     let mut world = World::new(&[(0.0, 0.0), (30.0, 0.0)], &radio(5 + addresses), &[], 7);
     if as_latre {
@@ -53,7 +53,7 @@ fn frames(load: u32, addresses: u32, to: Option<usize>, as_latre: bool) -> f64 {
 
 #[test]
 fn one_hop_carries_what_latre_says_with_his_conventions() {
-    // Without addresses, with short ones in one network, with short and two networks.
+    // No addresses, short addresses in one network, and short addresses in two networks.
     for addresses in [0, 6, 8] {
         for load in [20, 60, 122 - addresses] {
             for to in [Some(1), None] {
@@ -64,7 +64,7 @@ fn one_hop_carries_what_latre_says_with_his_conventions() {
                     (ratio - 1.0).abs() < 0.01,
                     "{load} {addresses} {to:?}: {ratio}"
                 );
-                // The difference is the look of 8 symbols and the turn of 12.
+                // The difference is the CCA of 8 symbols and the turnaround of 12.
                 let ours = 6e4 / frames(load, addresses, to, false);
                 assert!((ours - ms - 0.32).abs() < 0.02 * ms, "{ours} {ms}");
             }
@@ -72,19 +72,19 @@ fn one_hop_carries_what_latre_says_with_his_conventions() {
     }
 }
 
-/// What contenders meet.
+/// Predictions for saturated contenders.
 #[derive(Debug)]
 struct Contention {
-    /// Share of looks that find the channel busy.
+    /// Share of CCAs that find the channel busy.
     busy: f64,
     /// Share of frames that collide.
     collided: f64,
 }
 
 /// Saturated contenders that all hear one another, after Srivastava and Kumar (2012,
-/// arXiv 1201.3001): each begins a look at a constant rate while it backs off, and the
-/// channel renews itself. The first look of a cycle is at t = 0; who begins another
-/// before the turnaround of 192 µs is over sends as well, who begins one later finds the
+/// arXiv 1201.3001): each begins a CCA at a constant rate while it backs off, and the
+/// channel renews itself. The first CCA of a cycle is at t = 0. A node that begins another
+/// within the turnaround of 192 µs sends as well; a node that begins one later finds the
 /// channel busy, until the exchange has ended.
 fn fixed_point(mac: &MacModel, n: f64, bytes: u32) -> Contention {
     let us = |time: Nanos| time as f64 / 1e3;
@@ -105,7 +105,7 @@ fn fixed_point(mac: &MacModel, n: f64, bytes: u32) -> Contention {
         let joins = 1.0 - f64::exp(-rate * turn);
         let joined = 1.0 - f64::exp(-(n - 1.0) * rate * turn);
         let sends = first + (1.0 - first) * joins;
-        // The frame, then the acknowledgment if it came alone.
+        // The frame, then the acknowledgment if the frame did not collide.
         let answer = (1.0 - collided) * us(TURNAROUND + timing::air(ACK_BYTES));
         let exchange = look + us(timing::air(bytes)) + answer;
         let fails = (1.0 - sends) * rate * exchange;

@@ -1,4 +1,4 @@
-//! Runs of low-power radio: means over seeds, as a table.
+//! The table of a radio report: means over seeds.
 
 use crate::scenario::{RadioReport, RadioRun};
 use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, presets::NOTHING};
@@ -6,13 +6,13 @@ use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, pre
 use ackwise_report::parts::short;
 use ackwise_report::{Mean, TableOptions};
 
-/// What is compared, with its unit.
+/// A quantity that is compared, with its unit.
 pub(crate) struct Column {
     /// Heading.
     pub head: &'static str,
-    /// Its unit, under the heading.
+    /// The unit, under the heading.
     pub unit: &'static str,
-    /// The value of a run.
+    /// Reads the value from a run.
     pub value: fn(&RadioRun) -> f64,
 }
 
@@ -72,29 +72,29 @@ pub(crate) struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// Over its seeds.
+    /// The mean over the seeds.
     pub fn mean(&self, value: fn(&RadioRun) -> f64) -> Option<Mean> {
         Mean::of(self.runs.iter().map(|run| value(run)))
     }
 
-    /// Flows that were cut off.
+    /// How many flows had not ended.
     pub fn unfinished(&self) -> u64 {
         self.runs.iter().map(|run| run.unfinished).sum()
     }
 }
 
-/// A field, and the arms on it in the order of the scenario.
+/// A field, and its arms in the order of the scenario.
 pub(crate) struct Group<'a> {
-    /// Hops along a way, 0 where positions are given.
+    /// Hops along a path; 0 if positions are given.
     pub hops: u64,
-    /// Flows.
+    /// Number of flows.
     pub flows: usize,
-    /// One for each arm.
+    /// One row per arm.
     pub rows: Vec<Row<'a>>,
 }
 
 impl Group<'_> {
-    /// E.g. `4 hops, 1 flow`.
+    /// The title, e.g. `4 hops, 1 flow`.
     pub fn title(&self) -> String {
         let count = |n: u64, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
         let flows = count(self.flows as u64, "flow");
@@ -105,7 +105,7 @@ impl Group<'_> {
     }
 }
 
-/// Points in the order in which they come.
+/// The points in the order in which they appear.
 pub(crate) fn groups(report: &RadioReport) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for run in &report.runs {
@@ -133,12 +133,12 @@ pub(crate) fn groups(report: &RadioReport) -> Vec<Group<'_>> {
     groups
 }
 
-/// A mean, and half its interval where there is one.
+/// A mean, and half its confidence interval if it has one.
 pub(crate) fn shown(mean: Mean) -> (String, Option<String>) {
     (short(mean.mean), mean.half.map(short))
 }
 
-/// How many seeds the report has, and what its numbers are.
+/// The number of seeds, and what the numbers mean.
 pub(crate) fn legend(report: &RadioReport) -> String {
     let mut seeds: Vec<u64> = report.runs.iter().map(|run| run.seed).collect();
     seeds.sort_unstable();
@@ -149,7 +149,7 @@ pub(crate) fn legend(report: &RadioReport) -> String {
     }
 }
 
-/// Points × arms for a terminal. Ends with a line feed.
+/// The table of points × arms for a terminal. It ends with a line feed.
 pub fn table(report: &RadioReport, options: &TableOptions) -> String {
     let mut table = Table::new();
     table.load_preset(NOTHING);

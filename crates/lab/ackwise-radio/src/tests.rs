@@ -1,4 +1,4 @@
-//! The MAC against sums by hand and published formulas; the network end to end.
+//! The MAC compared with sums by hand and published formulas, and the network end to end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -27,8 +27,8 @@ fn line(nodes: usize) -> Vec<(f64, f64)> {
     (0..nodes).map(|i| (30.0 * i as f64, 0.0)).collect()
 }
 
-/// A frame of 99 bytes without a back-off: 128 + 192 to begin with, 105 bytes of
-/// 32 µs, 192, 11 bytes, and the long pause of 640 µs.
+/// A frame of 99 bytes without a back-off, in µs: 128 + 192 at the start, 105 bytes of
+/// 32 each, 192, 11 bytes, and the long pause of 640.
 #[test]
 fn one_exchange_to_the_microsecond() {
     assert_eq!(timing::air(99), 3_360 * US);
@@ -48,8 +48,8 @@ fn one_exchange_to_the_microsecond() {
     assert!((result.joules[0] - sent - heard - idle).abs() < 1e-9);
 }
 
-/// INETMANET's MAC with a window of one slot: 320 us of back-off, 128, 192, 95 bytes of 32 us, 192
-/// and 11 bytes, and no pause; a lost frame costs a wait of 560 us after its end.
+/// INETMANET's MAC with a window of one slot, in µs: 320 of back-off, 128, 192, 95 bytes of 32 each,
+/// 192 and 11 bytes, and no pause; a lost frame costs a wait of 560 after its end.
 #[test]
 fn inetmanet_to_the_microsecond() {
     let mut radio = model(Routing::Static);
@@ -68,7 +68,7 @@ fn inetmanet_to_the_microsecond() {
     assert_eq!((four.retries, four.no_ack), (4, 0));
     let five = world.run(5 * lost).nodes[0];
     assert_eq!((five.frames, five.no_ack), (5, 1));
-    // A radio that is set up for 1.08 ms looks for as much longer.
+    // A radio that is set up for 1.08 ms assesses the channel for that much longer.
     radio.mac.look_setup = 1_080 * US;
     let mut world = World::new(&line(2), &radio, &[], 1);
     world.saturate(&[Filler::new(0, Some(1), 88)]);
@@ -76,8 +76,8 @@ fn inetmanet_to_the_microsecond() {
     assert_eq!((result.nodes[0].frames, result.nodes[1].acks), (10, 10));
 }
 
-/// Contenders that begin together collide exactly if several draw the least of their
-/// back-offs: who draws one slot more sees the channel busy (320 + 128 > 320 µs). So
+/// Contenders that begin together collide exactly if several of them draw the minimum of the
+/// back-offs: a node that draws one slot more sees the channel busy (320 + 128 > 320 µs). So
 /// each round of n with w slots has P = 1 - n/w * sum over k of ((w-1-k)/w)^(n-1).
 fn first_round(contenders: usize) -> f64 {
     let mut collided = 0;
@@ -91,7 +91,7 @@ fn first_round(contenders: usize) -> f64 {
             .map(|n| Filler::new(n, Some(0), 88))
             .collect();
         world.saturate(&fillers);
-        // By then who drew the last of eight slots has begun, and no frame has ended.
+        // By then a node that drew the last of eight slots has begun, and no frame has ended.
         let result = world.run(8 * BACKOFF);
         collided += u64::from(result.collisions > 0);
     }
@@ -113,7 +113,7 @@ fn two_and_ten_contenders_collide_as_often_as_they_draw_the_same() {
     }
 }
 
-/// 0 and 2 do not hear each other; whatever they send at once is lost at 1.
+/// 0 and 2 do not hear each other; frames that they send at the same time are lost at 1.
 #[test]
 fn hidden_terminals_collide_and_capture_helps_the_nearer() {
     let saturated = |places: &[(f64, f64)], capture| {
@@ -128,7 +128,7 @@ fn hidden_terminals_collide_and_capture_helps_the_nearer() {
     assert!(hidden.nodes[0].no_ack > 100, "{:?}", hidden.nodes);
     let seen = saturated(&[(0.0, 0.0), (20.0, 0.0), (40.0, 0.0)], None);
     assert!(seen.nodes[0].no_ack < 3, "{:?}", seen.nodes);
-    // 10 m against 45 m are 13 dB.
+    // The ratio of 10 m to 45 m is 13 dB.
     let near = saturated(&[(0.0, 0.0), (10.0, 0.0), (55.0, 0.0)], Some(6.0));
     let acked = |node: usize| near.nodes[node].frames - near.nodes[node].retries;
     assert_eq!(near.nodes[0].no_ack, 0);
@@ -142,7 +142,7 @@ fn bit_errors_cost_frames() {
     let mut world = World::new(&line(2), &radio, &[], 1);
     world.saturate(&[Filler::new(0, Some(1), 88)]);
     let result = world.run(60 * SECOND);
-    // A frame of 105 and an acknowledgment of 11 bytes, whole both: 0.9114.
+    // A frame of 105 and an acknowledgment of 11 bytes are both whole with probability 0.9114.
     let tries = result.nodes[0].frames as f64;
     let share = result.nodes[0].retries as f64 / tries;
     let lost = 1.0 - (1.0f64 - 1e-4).powi(8 * 116);
@@ -185,8 +185,8 @@ fn a_transfer_ends_over_any_number_of_hops_and_is_the_same_twice() {
     }
 }
 
-/// A relay passes a packet on when its own acknowledgment has left, which is what its
-/// first look would find otherwise.
+/// A relay passes a packet on after its own acknowledgment has left. Otherwise its first CCA
+/// would find that acknowledgment.
 #[test]
 fn a_relay_acknowledges_before_it_contends() {
     let radio = "topology = \"chain\"\nhops = 2\nrouting = \"static\"\nmin_be = 0\nmax_be = 0";
@@ -197,7 +197,7 @@ fn a_relay_acknowledges_before_it_contends() {
     assert_eq!((relay.busy, relay.looks), (0, relay.frames), "{relay:?}");
 }
 
-/// d = 2 sends half the ACKs; a policy that holds sends fewer; asking for one works.
+/// d = 2 sends half the ACKs, a policy that holds sends fewer, and a request for an ACK works.
 #[test]
 fn fewer_acks_on_the_air() {
     let acks = |policy: &str, more: &str| {
@@ -213,7 +213,7 @@ fn fewer_acks_on_the_air() {
     assert!((500..520).contains(&two.acks), "{two:?}");
     let four = acks("policy = \"dda\"", "");
     assert!((250..300).contains(&four.acks), "{four:?}");
-    // The policy asks for 14 segments a window; 500 ms otherwise.
+    // With the hint, the policy sends one ACK per window of 14 segments; else it waits 500 ms.
     let told = acks("policy = \"tda\"", "cwnd_hint = true");
     assert!(told.acks < 150, "{told:?}");
     let untold = acks("policy = \"tda\"", "");
@@ -241,12 +241,12 @@ fn points_run_in_order_whatever_the_threads() {
     assert_eq!(one, two);
     let alone: Vec<_> = points.iter().map(|it| run_point(&s, *it).ok()).collect();
     assert_eq!(one, alone);
-    // The second is not begun.
+    // The second point is not begun.
     let stop = |_| cancel.store(true, Ordering::Relaxed);
     let stopped = run_points(&s, &points, 1, &cancel, &stop).unwrap();
     assert_eq!(stopped[0], one[0]);
     assert_eq!(stopped[1..], [const { None }; 5]);
-    // Nor is any, once it is set: nobody so much as looks at its policy.
+    // After cancellation no point is begun: not even its policy is checked.
     let s = scenario(
         "topology = \"cross\"\nhops = [2, 4]",
         "policy = \"dac\"",
@@ -256,7 +256,7 @@ fn points_run_in_order_whatever_the_threads() {
     assert_eq!(none, [const { None }; 6]);
 }
 
-/// A run that would take much longer ends in the middle, and is not in the report.
+/// A run that would take much longer ends early, and is not in the report.
 #[test]
 fn a_signal_ends_a_run() {
     let mut s = scenario("topology = \"chain\"\nhops = 10\nparallel = 4", "", "");
@@ -286,8 +286,8 @@ fn a_policy_that_does_not_exist_is_pointed_at() {
     );
 }
 
-/// The paper's longest chain, with the MAC of its simulator: all of it arrives, hop by
-/// hop as far as TTLs tell, and each hop carries all of the data.
+/// The paper's longest chain, with the MAC of its simulator: everything arrives, over as many
+/// hops as the TTLs show, and each hop carries all of the data.
 #[test]
 fn ten_hops_carry_a_transfer() {
     for routing in ["static", "aodv"] {
@@ -298,8 +298,8 @@ fn ten_hops_carry_a_transfer() {
         let result = run_point(&scenario(&radio, "", "ack_every = 2"), FIRST).unwrap();
         let flow = &result.flows[0];
         assert_eq!(flow.delivered, 48_000, "{routing}");
-        // A window of one would take ten exchanges of data and of ACKs a segment, 104 s;
-        // without any ACK nobody could do better than one segment in 18 ms.
+        // A window of one segment would take ten exchanges of data and of ACKs per segment, 104 s;
+        // without any ACK the maximum is one segment per 18 ms.
         let took = flow.took.unwrap();
         assert!(
             (18 * SECOND..104 * SECOND).contains(&took),
@@ -312,8 +312,8 @@ fn ten_hops_carry_a_transfer() {
     }
 }
 
-/// Throughput per joule over three seeds: fewer ACKs pay on any path, and `hop` is no
-/// worse than either of those that it is made of.
+/// Throughput per joule over three seeds: fewer ACKs pay on any path, and `hop` is better
+/// than either of the policies that it is made of.
 #[test]
 fn hop_is_ahead_of_dca_and_tda() {
     let efficiency = |hops: u32, policy: &str| -> f64 {

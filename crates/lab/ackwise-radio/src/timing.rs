@@ -1,42 +1,42 @@
-//! Times of IEEE 802.15.4 at 2.4 GHz: 250 kbit/s, 62 500 symbols a second.
+//! Times of IEEE 802.15.4 at 2.4 GHz: 250 kbit/s, 62 500 symbols per second.
 
 use ackwise_queue::Nanos;
 
-/// A symbol: four bits.
+/// Duration of a symbol, which is four bits.
 pub const SYMBOL: Nanos = 16_000;
-/// A byte.
+/// Duration of a byte.
 pub const BYTE: Nanos = 2 * SYMBOL;
 /// aUnitBackoffPeriod.
 pub const BACKOFF: Nanos = 20 * SYMBOL;
-/// A look whether the channel is clear.
+/// Duration of a clear channel assessment (CCA).
 pub const CCA: Nanos = 8 * SYMBOL;
 /// aTurnaroundTime, from receiving to sending or back.
 pub const TURNAROUND: Nanos = 12 * SYMBOL;
 /// macAckWaitDuration.
 pub const ACK_WAIT: Nanos = 54 * SYMBOL;
-/// How long a sleeping radio is on for a check of the channel: what a CC2420 takes for a
+/// How long a sleeping radio is on for a channel check: the time in which a CC2420 gets a
 /// stable reading (t_r of Dunkels 2011).
 pub const CHECK: Nanos = 192_000;
-/// Off between the two checks of a wake-up (t_c): longer than the gap between two copies of a
-/// frame, so that one of the two falls into a copy.
+/// Time off between the two checks of a wake-up (t_c). It is longer than the gap between two
+/// copies of a frame, so that one of the checks hits a copy.
 pub const BETWEEN: Nanos = 500_000;
-/// From the end of a copy to the beginning of the next (t_i): the acknowledgment begins within.
+/// Time from the end of a copy to the beginning of the next (t_i); the acknowledgment begins in it.
 pub const GAP: Nanos = 400_000;
-/// Preamble, delimiter and length before each frame.
+/// Bytes of preamble, delimiter and length before each frame.
 pub const PHY_BYTES: u32 = 6;
-/// An acknowledgment frame.
+/// Bytes of an acknowledgment frame.
 pub const ACK_BYTES: u32 = 5;
-/// aMaxSIFSFrameSize: after longer frames the pause is longer.
+/// aMaxSIFSFrameSize: the pause after longer frames is longer.
 const SHORT_BYTES: u32 = 18;
 const SIFS: Nanos = 12 * SYMBOL;
 const LIFS: Nanos = 40 * SYMBOL;
 
-/// How long a frame of so many bytes is on the air.
+/// How long a frame of this many bytes is on the air.
 pub fn air(bytes: u32) -> Nanos {
     Nanos::from(bytes + PHY_BYTES) * BYTE
 }
 
-/// The pause after a frame of so many bytes.
+/// The pause after a frame of this many bytes.
 pub fn pause(bytes: u32) -> Nanos {
     if bytes <= SHORT_BYTES { SIFS } else { LIFS }
 }

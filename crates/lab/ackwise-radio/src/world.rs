@@ -1,4 +1,4 @@
-//! Nodes with radios, and what happens when.
+//! Nodes with radios, and the event loop.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -25,31 +25,31 @@ mod sleep;
 use sleep::Sleeper;
 
 const NEVER: Nanos = Nanos::MAX;
-/// What TCP's packets start with.
+/// Initial TTL of TCP's packets.
 const TTL: u8 = 64;
-/// More events than any transfer takes that ends: a guard against one that never does.
+/// A guard against a transfer that never ends: any other takes fewer events.
 const MAX_EVENTS: u64 = 2_000_000_000;
-/// After so many events it is looked whether to go on: some milliseconds.
+/// How many events pass between checks of whether to continue: some milliseconds.
 const LOOK: u64 = 4096;
 
-/// What happens.
+/// An event.
 #[derive(Debug)]
 enum Event {
-    /// A node's MAC goes on, if its token is still this one.
+    /// A timer of a node's MAC, void unless its token is current.
     Mac(NodeId, u32),
     /// A frame ends.
     End(NodeId),
     /// A sleeping node's time to check the channel.
     Check(NodeId),
-    /// Its receiver goes on, if the token is still this one.
+    /// A timer of a sleeping node's receiver, void unless its token is current.
     Ear(NodeId, u32),
-    /// A node has turned round to acknowledge.
+    /// A node has turned around to send an acknowledgment.
     Answer(NodeId),
     /// A packet leaves after a pause.
     Emit(NodeId, Box<Datagram>),
-    /// A node says that it is there, and looks who of its neighbours was.
+    /// A node sends a hello, and checks for silent neighbours.
     Hello(NodeId),
-    /// A node looked for another long enough, the so-many-th time.
+    /// A node has waited long enough for the answer to a search; the number is the attempt.
     Lookup(NodeId, NodeId, u32),
     /// A flow begins.
     Start(usize),
@@ -57,7 +57,7 @@ enum Event {
     Timer(usize, Direction),
 }
 
-/// An event that is due. Those of one time come up in the order in which they were entered.
+/// A pending event. Events of the same time are handled in the order in which they were entered.
 struct Entry {
     at: Nanos,
     number: u64,
@@ -81,22 +81,22 @@ impl Ord for Entry {
     }
 }
 
-/// What a node counts.
+/// Counters of a node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NodeCounts {
-    /// Frames sent, acknowledgments not among them.
+    /// Frames sent, without acknowledgments.
     pub frames: u64,
     /// Acknowledgment frames sent.
     pub acks: u64,
-    /// Looks at the channel (CCA).
+    /// Clear channel assessments (CCA).
     pub looks: u64,
-    /// Looks that found the channel busy.
+    /// CCAs that found the channel busy.
     pub busy: u64,
-    /// Frames sent again.
+    /// Frames retransmitted.
     pub retries: u64,
-    /// Frames given up, because nobody acknowledged them.
+    /// Frames given up because nobody acknowledged them.
     pub no_ack: u64,
-    /// Frames given up, because the channel was never clear.
+    /// Frames given up because the channel was never clear.
     pub no_channel: u64,
     /// Packets for which the queue had no room.
     pub overflows: u64,
@@ -111,25 +111,25 @@ pub(crate) struct Node {
     pub mac: Mac,
     pub meter: Meter,
     pub router: Router,
-    /// The frame that it sends.
+    /// The frame being sent.
     pub sending: Option<Sending>,
-    /// The acknowledgment that it owes.
+    /// The acknowledgment owed to a neighbour.
     pub answer: Option<Exchange>,
-    /// What it took from a neighbour, passed on once that is acknowledged.
+    /// A packet received from a neighbour, passed on once it is acknowledged.
     pub taken: Option<Taken>,
     pub counts: NodeCounts,
     pub sleeper: Sleeper,
 }
 
-/// A frame that is in the air.
+/// A frame in the air.
 #[derive(Debug)]
 pub(crate) struct Sending {
-    /// Its number in the air.
+    /// Its number at the medium.
     number: u64,
     frame: Frame,
 }
 
-/// A packet from a neighbour.
+/// A packet received from a neighbour.
 #[derive(Debug)]
 pub(crate) struct Taken {
     from: NodeId,
@@ -139,17 +139,17 @@ pub(crate) struct Taken {
 /// A flow to run.
 #[derive(Debug, Clone)]
 pub struct FlowSetup {
-    /// Who sends.
+    /// The sending node.
     pub from: NodeId,
-    /// Who receives.
+    /// The receiving node.
     pub to: NodeId,
-    /// Bytes to be sent.
+    /// Bytes to send.
     pub bytes: u64,
-    /// When it begins.
+    /// When the flow begins.
     pub start: Nanos,
-    /// What its sender does.
+    /// Configuration of the sender.
     pub sender: Arc<SenderConfig>,
-    /// What its receiver does.
+    /// Configuration of the receiver.
     pub receiver: Arc<ReceiverConfig>,
 }
 
@@ -164,16 +164,16 @@ struct Flow {
     done: Option<Nanos>,
 }
 
-/// How a flow went.
+/// Result of a flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowResult {
     /// Bytes delivered in order.
     pub delivered: u64,
-    /// From its start to its last ACK; `None` if it did not end in time.
+    /// Time from the start to the last ACK; `None` if the flow did not end in time.
     pub took: Option<Nanos>,
-    /// Data segments sent, retransmissions among them.
+    /// Data segments sent, including retransmissions.
     pub segments: u64,
-    /// Data segments sent again.
+    /// Data segments retransmitted.
     pub retransmits: u64,
     /// ACKs that the receiver sent.
     pub acks: u64,
@@ -181,32 +181,32 @@ pub struct FlowResult {
     pub timeouts: u64,
 }
 
-/// How a run went.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RadioResult {
-    /// How each flow went, in the order of the scenario.
+    /// Results of the flows, in the order of the scenario.
     pub flows: Vec<FlowResult>,
-    /// What each node took from the start to the end of the last flow, joules.
+    /// Energy used by each node from the start to the end of the last flow, in joules.
     pub joules: Vec<f64>,
     /// Counters of each node.
     pub nodes: Vec<NodeCounts>,
-    /// Share of its time that a node's radio was off, the mean over nodes; `None` where none sleeps.
+    /// Share of time that a node's radio was off, averaged over nodes; `None` if none sleeps.
     pub asleep: Option<f64>,
-    /// When the last flow ended, or the run.
+    /// When the last flow, or the run, ended.
     pub end: Nanos,
     /// Receptions spoiled by another frame.
     pub collisions: u64,
-    /// Events that were dealt with.
+    /// Events handled.
     pub events: u64,
 }
 
 impl RadioResult {
-    /// What all nodes took together, joules.
+    /// Energy used by all nodes together, in joules.
     pub fn total_joules(&self) -> f64 {
         self.joules.iter().sum()
     }
 
-    /// Delivered bits a second over all flows, each over its own time.
+    /// Delivered bits per second, summed over the flows, each over its own time.
     pub fn throughput_bps(&self) -> f64 {
         let rate = |flow: &FlowResult| {
             let took = flow.took.unwrap_or(self.end).max(1);
@@ -215,13 +215,13 @@ impl RadioResult {
         self.flows.iter().map(rate).sum()
     }
 
-    /// Throughput per energy, bit/s a joule: Ayadi's Eff.
+    /// Throughput per energy, in bit/s per joule: Ayadi's Eff.
     pub fn efficiency(&self) -> f64 {
         self.throughput_bps() / self.total_joules().max(f64::MIN_POSITIVE)
     }
 }
 
-/// Nodes, the air between them, and flows.
+/// Nodes, the medium between them, and flows.
 pub struct World {
     pub(crate) now: Nanos,
     queue: BinaryHeap<Reverse<Entry>>,
@@ -229,7 +229,7 @@ pub struct World {
     pub(crate) air: Air,
     pub(crate) nodes: Vec<Node>,
     pub(crate) model: RadioModel,
-    /// With static routes: the next hop from one node towards another.
+    /// With static routes, the next hop from one node towards another.
     next_hop: Option<Vec<Vec<Option<NodeId>>>>,
     flows: Vec<Flow>,
     pub(crate) backoffs: Rng,
@@ -238,20 +238,20 @@ pub struct World {
     pub(crate) numbers: u64,
     /// Sources that always have a frame.
     pub(crate) fillers: Vec<Filler>,
-    /// How long a look at the channel takes.
+    /// How long a CCA takes.
     pub(crate) look: Nanos,
-    /// How long it waits for an acknowledgment.
+    /// How long a sender waits for an acknowledgment.
     pub(crate) ack_wait: Nanos,
-    /// How long the turn to sending takes after it.
+    /// How long the turnaround to sending takes after a CCA.
     pub(crate) turn: Nanos,
     left: usize,
-    /// Packets of padding that reached whom they were for.
+    /// Packets of padding that reached their destination.
     pub(crate) delivered: u64,
 }
 
 impl World {
-    /// Nodes at those places (metres), and the flows between them. All randomness is
-    /// that of the seed.
+    /// A world with nodes at these places (metres) and the flows between them. All randomness
+    /// comes from the seed.
     pub fn new(places: &[(f64, f64)], model: &RadioModel, flows: &[FlowSetup], seed: u64) -> World {
         let node = |_| Node {
             mac: Mac::default(),
@@ -316,20 +316,20 @@ impl World {
         self.at(self.now + time, event);
     }
 
-    /// Runs until all flows have ended, or to that time.
+    /// Runs until all flows have ended, or until `until`.
     pub fn run(&mut self, until: Nanos) -> RadioResult {
         let (events, _) = self.deal(until, || true);
         self.result(events)
     }
 
-    /// The same, unless `cancel` is set before it has ended; `None` then.
+    /// Like [`run`](Self::run), but returns `None` if `cancel` is set before the run has ended.
     pub fn run_unless(&mut self, cancel: &AtomicBool, until: Nanos) -> Option<RadioResult> {
         let (events, ended) = self.deal(until, || !cancel.load(Ordering::Relaxed));
         ended.then(|| self.result(events))
     }
 
-    /// Deals with what comes until all flows have ended, or to that time, or `go_on` says no; how
-    /// many events that were, and whether it was not `go_on` that ended it.
+    /// Handles events until all flows have ended, until `until`, or until `go_on` returns false. Returns
+    /// the number of events, and false only if `go_on` ended it.
     fn deal(&mut self, until: Nanos, go_on: impl Fn() -> bool) -> (u64, bool) {
         let mut events = 0;
         while events < MAX_EVENTS && self.step(until) {
@@ -344,7 +344,7 @@ impl World {
         (events, true)
     }
 
-    /// Deals with what comes next, if it comes by then; else it is then.
+    /// Handles the next event if it is due by `until`; else advances the clock to `until`.
     pub(crate) fn step(&mut self, until: Nanos) -> bool {
         let next = self.queue.peek().filter(|entry| entry.0.at <= until);
         if next.is_none() {
@@ -407,7 +407,7 @@ impl World {
         }
     }
 
-    /// Lets out what the ends of a flow have to say, and keeps their timers.
+    /// Sends what the ends of a flow have to send, and sets their timers.
     fn pump(&mut self, flow: usize) {
         loop {
             let f = &mut self.flows[flow];
@@ -438,7 +438,7 @@ impl World {
         }
     }
 
-    /// Timers are lazy: one that comes too early only looks when it is wanted now.
+    /// Handles a timer. Timers are lazy: a timer that fires too early only checks when it is due.
     fn flow_timer(&mut self, flow: usize, direction: Direction) {
         let now = self.now;
         let f = &mut self.flows[flow];
@@ -454,7 +454,7 @@ impl World {
         self.pump(flow);
     }
 
-    /// A packet has reached the node that it is for.
+    /// Delivers a packet at its destination.
     fn arrive(&mut self, datagram: Datagram) {
         let Body::Tcp(packet) = datagram.body else {
             self.delivered += 1;
@@ -472,7 +472,7 @@ impl World {
         self.pump(flow);
     }
 
-    /// A packet is to be sent on from here.
+    /// Sends a packet on from this node.
     pub(crate) fn route(&mut self, node: NodeId, datagram: Datagram) {
         let Some(to) = datagram.to else {
             self.nodes[node].counts.routing += 1;
@@ -487,7 +487,7 @@ impl World {
         }
     }
 
-    /// A packet came from a neighbour.
+    /// Handles a packet received from a neighbour.
     fn forward(&mut self, node: NodeId, from: NodeId, mut datagram: Datagram) {
         self.heard_any(node, from);
         if !matches!(datagram.body, Body::Tcp(_) | Body::Filler) {
@@ -505,7 +505,7 @@ impl World {
         self.route(node, datagram);
     }
 
-    /// Whether bits were wrong in a frame of so many bytes.
+    /// Whether a frame of this many bytes had bit errors.
     fn garbled(&mut self, bytes: u32) -> bool {
         if self.model.bit_errors == 0.0 {
             return false;

@@ -1,4 +1,4 @@
-//! Mistakes in scenarios of radio: each is found, where it stands.
+//! Mistakes in radio scenarios: each is found at its place in the file.
 
 use ackwise_radio::scenario::{
     MacModel, RadioFlowRecord, RadioReport, RadioRun, RadioScenario, Routing,
@@ -93,8 +93,8 @@ fn mistakes_are_found_where_they_stand() {
     }
 }
 
-/// Runs that would count twice, more nodes than there is memory for, and energies that throughput
-/// cannot be divided by.
+/// Runs that would count twice, more nodes than fit in memory, and energies by which throughput
+/// cannot be divided.
 #[test]
 fn what_no_run_could_be_judged_by_is_refused() {
     let chain = "[radio]\ntopology = \"chain\"\n";
@@ -159,7 +159,7 @@ fn fields_are_what_they_are_called() {
     );
 }
 
-/// The most nodes that a scenario may have, and the least energy that a radio may take.
+/// The maximum number of nodes in a scenario, and the minimum energy of a radio.
 #[test]
 fn bounds_themselves_are_allowed() {
     let text = format!(
@@ -173,8 +173,8 @@ fn bounds_themselves_are_allowed() {
     assert_eq!(s.fields[0].places.len(), 127);
 }
 
-/// More positions than a scenario may have are not looked at any further, which would take a time
-/// that grows with their square.
+/// Too many positions are not examined further, since that would take a time that grows with
+/// their square.
 #[test]
 fn too_many_positions_are_refused_at_once() {
     let places: Vec<String> = (0..2000).map(|i| format!("[{}, 0]", 90 * i)).collect();
@@ -209,8 +209,8 @@ fn an_arm_changes_the_radios_that_it_has() {
     assert_eq!(same, s.radio);
 }
 
-/// A preset is the MAC that the other keys change; an arm with another preset has nothing of the
-/// table's.
+/// A preset is the MAC that the other keys change; an arm with another preset takes nothing from
+/// the `[radio]` table's MAC.
 #[test]
 fn a_preset_of_the_mac() {
     let text = format!(

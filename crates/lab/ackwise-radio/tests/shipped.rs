@@ -1,4 +1,4 @@
-//! The radio scenarios that come with ackwise load, and say what they mean to say.
+//! The radio scenarios that ship with ackwise load, and contain what they are meant to.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The list of papers, and how one of them is reproduced.
+//! The list of papers, and the function that reproduces one of them.
 
 use ackwise_report::PaperReport;
 
@@ -17,11 +17,11 @@ pub fn papers() -> &'static [&'static dyn Paper] {
     ]
 }
 
-/// A paper by its name.
+/// The paper with this name.
 ///
 /// # Errors
 ///
-/// No paper has this name; the error lists those there are.
+/// No paper has this name; the error lists the names that exist.
 pub fn by_name(name: &str) -> Result<&'static dyn Paper, Error> {
     let found = papers().iter().find(|paper| paper.name() == name);
     found.copied().ok_or_else(|| Error::UnknownPaper {
@@ -30,7 +30,7 @@ pub fn by_name(name: &str) -> Result<&'static dyn Paper, Error> {
     })
 }
 
-/// The tolerances of all papers, as a table of Markdown.
+/// The tolerances of all papers, as a Markdown table.
 pub fn tolerances_table() -> String {
     let mut table = "| Paper | Rows | Tolerance |\n|---|---|---|\n".to_owned();
     for paper in papers() {
@@ -42,11 +42,11 @@ pub fn tolerances_table() -> String {
     table
 }
 
-/// Reproduces a paper on an engine, its default if `None`.
+/// Reproduces a paper on an engine; `None` selects the paper's default engine.
 ///
 /// # Errors
 ///
-/// The engine cannot reproduce this paper or lacks something here, or a run fails.
+/// The engine cannot reproduce this paper or lacks something on this machine, or a run fails.
 pub fn reproduce(
     paper: &'static dyn Paper,
     engine: Option<Engine>,
@@ -104,7 +104,7 @@ pub fn reproduce(
     })
 }
 
-/// Processes that want to run, over the last five minutes.
+/// The load average of the last five minutes.
 fn load() -> Option<String> {
     let all = std::fs::read_to_string("/proc/loadavg").ok()?;
     all.split(' ').nth(1).map(str::to_owned)

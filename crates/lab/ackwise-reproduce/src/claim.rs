@@ -1,23 +1,23 @@
-//! What a paper claims, so that nothing of it is left out unsaid.
+//! Claims of the papers, which ensure that none is left out silently.
 
 use ackwise_report::Experiment;
 
 use crate::Engine;
 
-/// An experiment of a paper, or a conclusion. `docs/papers/README.md` has a line for each.
+/// An experiment or a conclusion of a paper. `docs/papers/README.md` has a line for each.
 #[derive(Debug, Clone, Copy)]
 pub struct Claim {
-    /// Unique in the paper; a part of an id.
+    /// Identifier, unique within the paper; it becomes a part of a row's id.
     pub id: &'static str,
-    /// Where in the paper: `Fig. 4`.
+    /// Place in the paper, e.g. `Fig. 4`.
     pub part: &'static str,
-    /// What it says, in a few words.
+    /// What the paper says, in a few words.
     pub says: &'static str,
-    /// Rows that answer it: their ids begin with one of these.
+    /// Prefixes of the ids of the rows that answer the claim.
     pub rows: &'static [&'static str],
     /// Why a run may have no such row.
     pub missing: &'static str,
-    /// An engine on which there is another reason, and that.
+    /// An engine on which there is another reason, and that reason.
     pub elsewhere: Option<(Engine, &'static str)>,
 }
 
@@ -39,13 +39,13 @@ impl Claim {
         }
     }
 
-    /// On that engine there is another reason.
+    /// Sets another reason for this engine.
     pub(crate) const fn elsewhere(mut self, engine: Engine, missing: &'static str) -> Claim {
         self.elsewhere = Some((engine, missing));
         self
     }
 
-    /// Whether a row answers it.
+    /// Whether the row with this id answers the claim.
     pub fn is_answered_by(&self, id: &str) -> bool {
         self.rows.iter().any(|prefix| id.starts_with(prefix))
     }
@@ -66,7 +66,7 @@ impl Claim {
     }
 }
 
-/// A row for each claim that no row answers.
+/// Makes a row for each claim that no row answers.
 pub(crate) fn not_run(
     paper: &str,
     engine: Engine,

@@ -1,6 +1,6 @@
-//! Which technique wins where: asymmetry × uplink queue × flows, from a sweep.
+//! Which technique wins where: a sweep over asymmetry × uplink queue × flows.
 //!
-//! No paper's experiment, but what the papers' experiments lead to; `docs/which-technique-wins.md`
+//! This is no paper's experiment, but where the papers' experiments lead; `docs/which-technique-wins.md`
 //! discusses it.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ const RATE: &str = "link.wan.reverse.rate";
 const QUEUE: &str = "link.wan.reverse.queue.limit";
 const FLOWS: &str = "flow.bulk.connections";
 
-/// Uplink rate as written, and in kbit/s.
+/// Uplink rates as written in the scenario, and in kbit/s.
 const RATES: [(&str, f64); 5] = [
     ("50 kbit/s", 50.0),
     ("200 kbit/s", 200.0),
@@ -27,10 +27,10 @@ const RATES: [(&str, f64); 5] = [
 const QUEUES: [&str; 2] = ["20 packets", "1000 packets"];
 const CONNECTIONS: [&str; 3] = ["1", "4", "16"];
 const DOWNLINK_KBPS: f64 = 50_000.0;
-/// Ethernet frames of a full segment and of an ACK with timestamps.
+/// Bytes of the Ethernet frames of a full segment and of an ACK with timestamps.
 const SEGMENT_BYTES: f64 = 1514.0;
 const ACK_BYTES: f64 = 66.0;
-/// Within this of the best is as good.
+/// A technique within this share of the best counts as equally good.
 const AS_GOOD: f64 = 0.98;
 
 const ARMS: [(&str, &str); 11] = [
@@ -98,7 +98,7 @@ impl Paper for Conclusions {
     }
 }
 
-/// A point of the sweep: goodput of each arm, Mbit/s.
+/// A point of the sweep, with the goodput of each arm in Mbit/s.
 struct Point {
     rate: (&'static str, f64),
     queue: &'static str,
@@ -107,8 +107,8 @@ struct Point {
 }
 
 impl Point {
-    /// Data packets for each ACK that the uplink carries, over what a stock receiver sends
-    /// (Balakrishnan's k): above 1, ACKs are the bottleneck.
+    /// Balakrishnan's k: data packets per ACK that the uplink carries, relative to a stock
+    /// receiver. Above 1, ACKs are the bottleneck.
     fn asymmetry(&self) -> f64 {
         let packets = DOWNLINK_KBPS / SEGMENT_BYTES;
         let acks = self.rate.1 / ACK_BYTES;
@@ -146,7 +146,7 @@ fn points(outcome: &Outcome) -> Result<Vec<Point>, Error> {
     Ok(points)
 }
 
-/// How a technique does over all points: its share of the best.
+/// A technique over all points, as shares of the best one's goodput.
 fn technique(&(arm, title): &(&'static str, &'static str), points: &[Point]) -> Experiment {
     let shares = points
         .iter()

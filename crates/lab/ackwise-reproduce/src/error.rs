@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of the reproduction.
 
 use crate::Engine;
 
@@ -9,25 +9,25 @@ pub enum Error {
     /// There is no such paper.
     #[error("there is no paper '{name}'; there are {known}")]
     UnknownPaper {
-        /// As it was asked for.
+        /// The requested name.
         name: String,
-        /// Those that there are.
+        /// The papers that exist.
         known: String,
     },
     /// The paper's experiments do not run on that engine.
     #[error("{paper} does not run on {engine}; it runs on {engines}")]
     WrongEngine {
-        /// The paper.
+        /// Name of the paper.
         paper: &'static str,
-        /// As it was asked for.
+        /// The requested engine.
         engine: Engine,
-        /// Those that it runs on.
+        /// The engines that it runs on.
         engines: String,
     },
-    /// This machine lacks what it needs.
+    /// This machine lacks something that the paper needs.
     #[error("{paper} cannot be run here: {why}")]
     Unavailable {
-        /// The paper.
+        /// Name of the paper.
         paper: &'static str,
         /// What is missing, and how to get it.
         why: String,
@@ -38,31 +38,31 @@ pub enum Error {
     /// The engine failed.
     #[error("{scenario}: {source}")]
     Engine {
-        /// Which scenario it ran.
+        /// Name of the scenario.
         scenario: String,
-        /// What it said.
+        /// The engine's error.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// Runs had errors; their numbers are not to be trusted.
+    /// Runs had errors, so their numbers cannot be trusted.
     #[error("{scenario}: run {run} failed: {why}")]
     Run {
-        /// Which scenario.
+        /// Name of the scenario.
         scenario: String,
-        /// Which run.
+        /// Id of the run.
         run: String,
-        /// What it said.
+        /// The error of the run.
         why: String,
     },
-    /// A run's record lacks what an experiment is derived from.
+    /// A run's record lacks something that an experiment needs.
     #[error("{scenario}: {what}")]
     Record {
-        /// Which scenario.
+        /// Name of the scenario.
         scenario: String,
         /// What is missing.
         what: String,
     },
-    /// Somebody asked to stop.
+    /// The user asked to stop.
     #[error("stopped by a signal")]
     Cancelled,
 }

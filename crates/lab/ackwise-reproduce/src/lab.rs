@@ -1,4 +1,4 @@
-//! Where experiments are run.
+//! The lab: runs the scenarios of experiments.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,13 +11,13 @@ use ackwise_scenario::{Engine, RunSpec, Scenario};
 
 use crate::Error;
 
-/// Something that runs scenarios: the engines, or a stand-in of a test.
+/// Something that runs scenarios: the engines, or a test double.
 pub trait RunScenario: Sync {
-    /// Runs those of the scenario's runs whose ids are in `only` and tells how many are done.
+    /// Executes the scenario's runs whose ids are in `only`, and reports how many are done.
     ///
     /// # Errors
     ///
-    /// A run fails, or somebody ends it.
+    /// A run fails, or the user cancels.
     fn run(
         &self,
         engine: Engine,
@@ -26,12 +26,12 @@ pub trait RunScenario: Sync {
         done: &mut (dyn FnMut(usize) + Send),
     ) -> Result<Report, Error>;
 
-    /// Runs these runs of a scenario of radio, and tells how many are done. Who has no radios
-    /// need not say so.
+    /// Executes these runs of a radio scenario, and reports how many are done. A runner without
+    /// radios need not implement it.
     ///
     /// # Errors
     ///
-    /// A run fails, or somebody ends it.
+    /// A run fails, or the user cancels.
     fn run_radio(
         &self,
         scenario: &RadioScenario,
@@ -44,32 +44,32 @@ pub trait RunScenario: Sync {
         })
     }
 
-    /// Set when somebody wants it to end.
+    /// A flag that is set when the user cancels.
     fn cancel(&self) -> Arc<AtomicBool> {
         Arc::default()
     }
 }
 
-/// How far it is.
+/// Progress of the reproduction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
-    /// How many runs there will be in all.
+    /// How many runs there will be in total.
     Expected(usize),
     /// A scenario starts.
     Scenario {
-        /// Its name.
+        /// Name of the scenario.
         name: String,
-        /// Its number of runs.
+        /// Number of its runs.
         runs: usize,
     },
-    /// Runs of it that are done.
+    /// How many of its runs are done.
     Done(usize),
-    /// Something without countable steps, e.g. a build.
+    /// A step without countable parts, e.g. a build.
     Step(String),
 }
 
-/// What a paper's module is given.
+/// What a paper's module needs to run its experiments.
 pub struct Lab<'a> {
     engine: Engine,
     quick: bool,
@@ -79,7 +79,7 @@ pub struct Lab<'a> {
 }
 
 impl<'a> Lab<'a> {
-    /// A lab with that engine.
+    /// A lab with this engine.
     pub fn new(
         engine: Engine,
         quick: bool,
@@ -95,33 +95,33 @@ impl<'a> Lab<'a> {
         }
     }
 
-    /// What runs scenarios.
+    /// The engine that runs scenarios.
     pub fn engine(&self) -> Engine {
         self.engine
     }
 
-    /// Whether fewer values of what is varied will do. What is compared with a published number
-    /// is run in full all the same.
+    /// Whether to try fewer values of what is varied. Runs that are compared with a published number
+    /// are done in full all the same.
     pub fn quick(&self) -> bool {
         self.quick
     }
 
-    /// Tells how many runs there will be, so that it shows what remains.
+    /// Reports how many runs there will be, so that the remaining work can be shown.
     pub fn expect(&self, runs: usize) {
         self.tell(Progress::Expected(runs));
     }
 
-    /// Set when somebody wants it to end.
+    /// A flag that is set when the user cancels.
     pub fn cancel(&self) -> Arc<AtomicBool> {
         self.runner.cancel()
     }
 
-    /// Does the same for each, as many at a time as there are cores, and tells how many are done.
-    /// The results are in the order of what they are of.
+    /// Calls `work` for each element, as many at a time as there are cores, and reports how many are
+    /// done. The results are in the order of the elements.
     ///
     /// # Errors
     ///
-    /// The first error that one of them returns.
+    /// The first error that `work` returns.
     pub fn each<T: Sync, R: Send>(
         &self,
         name: &str,
@@ -159,7 +159,7 @@ impl<'a> Lab<'a> {
         results.into_iter().map(|(_, result)| result).collect()
     }
 
-    /// Tells what is done now.
+    /// Reports the current step.
     pub fn step(&self, what: &str) {
         self.tell(Progress::Step(what.to_owned()));
     }
@@ -168,20 +168,20 @@ impl<'a> Lab<'a> {
         (lock(&self.progress))(progress);
     }
 
-    /// Runs all of a scenario of `scenarios/papers/`, given by its path there and its text.
+    /// Executes all runs of a scenario in `scenarios/papers/`, given by its path and its text.
     ///
     /// # Errors
     ///
-    /// The text is no scenario, or a run fails.
+    /// The text is not a valid scenario, or a run fails.
     pub fn run(&self, path: &str, text: &str) -> Result<Outcome, Error> {
         self.run_where(path, text, |_| true)
     }
 
-    /// Runs those of a scenario's runs that are wanted.
+    /// Executes the runs of a scenario that `wanted` selects.
     ///
     /// # Errors
     ///
-    /// The text is no scenario, or a run fails.
+    /// The text is not a valid scenario, or a run fails.
     pub fn run_where(
         &self,
         path: &str,
@@ -201,7 +201,7 @@ impl<'a> Lab<'a> {
         let outcome = Outcome { scenario, report };
         let mut bad = outcome.report.runs.iter().filter_map(|run| {
             let why = match &run.errors[..] {
-                // A connection that a busy machine did not get going says nothing of ACKs.
+                // A connection that never got going on a busy machine says nothing about ACKs.
                 [] if self.engine != Engine::Sim && run.totals.bytes == 0 => {
                     "nothing arrived; if the machine is busy, try again".to_owned()
                 }
@@ -220,11 +220,11 @@ impl<'a> Lab<'a> {
         }
     }
 
-    /// Runs those of the runs of a scenario of radio that are wanted.
+    /// Executes the runs of a radio scenario that `wanted` selects.
     ///
     /// # Errors
     ///
-    /// The text is no scenario, or a run fails.
+    /// The text is not a valid scenario, or a run fails.
     pub fn run_radio(
         &self,
         path: &str,
@@ -243,7 +243,7 @@ impl<'a> Lab<'a> {
         self.runner.run_radio(&scenario, &runs, &done)
     }
 
-    /// Remembers a scenario that is run.
+    /// Remembers the file of a scenario that is run.
     fn note(&self, path: &str, text: &str) {
         let mut ran = lock(&self.ran);
         if !ran.iter().any(|(name, _)| name == path) {
@@ -251,7 +251,7 @@ impl<'a> Lab<'a> {
         }
     }
 
-    /// The scenario files that were run: path and text.
+    /// The scenario files that were run, as path and text.
     pub(crate) fn into_scenarios(self) -> Vec<(String, String)> {
         self.ran
             .into_inner()
@@ -259,21 +259,21 @@ impl<'a> Lab<'a> {
     }
 }
 
-/// What a thread that panicked left is as good as before.
+/// Locks a mutex. Data that a panicking thread left behind are still valid.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The runs of a scenario, with what is asked of them.
+/// The runs of a scenario, with accessors.
 pub struct Outcome {
-    /// What was run.
+    /// The scenario that was run.
     pub scenario: Scenario,
-    /// What came out.
+    /// The report of its runs.
     pub report: Report,
 }
 
 impl Outcome {
-    /// That something is not in the record.
+    /// The error that the record lacks something.
     pub fn lacks(&self, what: impl fmt::Display) -> Error {
         Error::Record {
             scenario: self.scenario.name.clone(),
@@ -281,19 +281,19 @@ impl Outcome {
         }
     }
 
-    /// The runs of an arm and a congestion control at a point of the sweep (each a path and its
-    /// value as written in the scenario), in the scenario's order.
+    /// The runs of an arm and a congestion control at a point of the sweep, in the scenario's
+    /// order. The point lists paths with their values as written in the scenario.
     pub fn runs(&self, arm: &str, cc: &str, point: &[(&str, &str)]) -> Vec<&Run> {
         let runs = self.report.runs.iter();
         runs.filter(|run| run.arm == arm && run.cc == cc && at(run, point))
             .collect()
     }
 
-    /// The first of them.
+    /// The first run that [`runs`](Self::runs) returns.
     ///
     /// # Errors
     ///
-    /// There is none.
+    /// There is no such run.
     pub fn one(&self, arm: &str, cc: &str, point: &[(&str, &str)]) -> Result<&Run, Error> {
         let first = self.runs(arm, cc, point).into_iter().next();
         first.ok_or_else(|| self.lacks(format_args!("run {arm}/{cc} at {point:?}")))
@@ -328,7 +328,7 @@ impl Outcome {
     }
 }
 
-/// Whether a run is at that point of the sweep.
+/// Whether a run is at this point of the sweep.
 fn at(run: &Run, point: &[(&str, &str)]) -> bool {
     let is = |(path, value): &(&str, &str)| run.point.get(*path).is_some_and(|v| v == value);
     point.iter().all(is)
@@ -338,7 +338,7 @@ fn at(run: &Run, point: &[(&str, &str)]) -> bool {
 mod tests {
     use super::*;
 
-    /// Each run carries as much.
+    /// A runner whose runs each carry this many bytes.
     struct Carries(u64);
 
     impl RunScenario for Carries {

@@ -1,38 +1,38 @@
-//! What a paper has to offer.
+//! The interface of a paper.
 
 use ackwise_report::{Experiment, Figure};
 
 use crate::{Claim, Engine, Error, Held, Lab};
 
-/// A paper whose experiments can be run again.
+/// A paper whose experiments can be reproduced.
 pub trait Paper: Sync {
-    /// Name on the command line, unique; also the stem of its page's file.
+    /// Unique name on the command line; also the stem of its page's file name.
     fn name(&self) -> &'static str;
 
     /// Title of the paper.
     fn title(&self) -> &'static str;
 
-    /// Authors, where, when.
+    /// Authors, venue and year.
     fn source(&self) -> &'static str;
 
-    /// What the paper asks and claims, and what is reproduced of it.
+    /// What the paper asks and claims, and which part of it is reproduced.
     fn about(&self) -> &'static str;
 
-    /// What its experiments run on; the first is the default.
+    /// The engines that its experiments run on; the first is the default.
     fn engines(&self) -> &'static [Engine];
 
-    /// What it claims: each is answered by a row, or a row says that it was not run. Nothing for
-    /// what is no paper.
+    /// The paper's claims. Each is answered by a row, or a row says that it was not run. An entry
+    /// that is no paper has none.
     fn claims(&self) -> &'static [Claim] {
         &[]
     }
 
-    /// What its rows are held to.
+    /// The tolerances of its rows.
     fn tolerances(&self) -> Vec<Held> {
         Vec::new()
     }
 
-    /// Whether this machine has what that engine needs; else what is missing and how to get it.
+    /// Checks whether this machine has what the engine needs.
     ///
     /// # Errors
     ///
@@ -45,18 +45,18 @@ pub trait Paper: Sync {
     ///
     /// # Errors
     ///
-    /// A run fails, or a value that a row needs is not there.
+    /// A run fails, or a value that a row needs is missing.
     fn reproduce(&self, lab: &Lab<'_>) -> Result<Reproduced, Error>;
 }
 
-/// What came out of a paper's experiments.
+/// The results of a paper's experiments.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Reproduced {
-    /// In the order of the paper.
+    /// Experiments in the order of the paper.
     pub experiments: Vec<Experiment>,
-    /// In the order of the paper.
+    /// Figures in the order of the paper.
     pub figures: Vec<Figure>,
-    /// What a reader should know, in sentences.
+    /// Notes for the reader, in sentences.
     pub notes: Vec<String>,
     /// What could not be run here, and why.
     pub missing: Vec<String>,

@@ -1,9 +1,9 @@
-//! What is read off time series.
+//! Quantities computed from time series.
 
 use ackwise_scenario::record::Series;
 
-/// Mean of a series' values over the intervals that end after `from` and not after `to`,
-/// seconds; `None` if there are none.
+/// Mean of a series' values over the intervals that end in (`from`, `to`], in seconds; `None` if
+/// there are none.
 pub(crate) fn mean(t_s: &[f64], values: &[Option<f64>], from: f64, to: f64) -> Option<f64> {
     let known: Vec<f64> = t_s
         .iter()
@@ -15,14 +15,14 @@ pub(crate) fn mean(t_s: &[f64], values: &[Option<f64>], from: f64, to: f64) -> O
     (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
 }
 
-/// Rate of packets that reached the receiver, in bits of IP packets of `packet_bytes` a second.
+/// Rate of the packets that reached the receiver, in bits per second of IP packets of `packet_bytes`.
 ///
-/// This is how ns-2's sinks count (`bytes_`): headers and duplicates too.
+/// It counts headers and duplicates, like the sinks of ns-2 (`bytes_`).
 pub(crate) fn wire_rate_bps(series: &Series, packet_bytes: f64, from: f64, to: f64) -> Option<f64> {
     Some(mean(&series.t_s, &series.data_rate_hz, from, to)? * packet_bytes * 8.0)
 }
 
-/// Times at which a window fell to at most `floor` from more, seconds.
+/// Times in seconds at which a window fell from above `floor` to at most `floor`.
 pub(crate) fn resets(t_s: &[f64], window: &[Option<f64>], floor: f64) -> Vec<f64> {
     let mut times = Vec::new();
     let mut above = false;
@@ -38,8 +38,8 @@ pub(crate) fn resets(t_s: &[f64], window: &[Option<f64>], floor: f64) -> Vec<f64
     times
 }
 
-/// Times at which a window had fallen to at most `share` of its largest since the fall before,
-/// seconds. One that goes on falling, falls once.
+/// Times in seconds at which a window had fallen to at most `share` of its maximum since the previous
+/// fall. A window that continues to fall counts once.
 pub(crate) fn falls(t_s: &[f64], window: &[Option<f64>], share: f64) -> Vec<f64> {
     let mut times = Vec::new();
     let (mut largest, mut last) = (0.0_f64, 0.0);
@@ -59,7 +59,7 @@ pub(crate) fn falls(t_s: &[f64], window: &[Option<f64>], share: f64) -> Vec<f64>
     times
 }
 
-/// Mean of the differences of ascending times; `None` for fewer than two.
+/// Mean interval between ascending times; `None` for fewer than two.
 pub(crate) fn mean_interval(times: &[f64]) -> Option<f64> {
     let (first, last) = (times.first()?, times.last()?);
     (times.len() > 1).then(|| (last - first) / (times.len() - 1) as f64)

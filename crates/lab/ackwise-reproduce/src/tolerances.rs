@@ -1,17 +1,17 @@
-//! What rows are held to: the list that `docs/papers/README.md` prints.
+//! Tolerances of the rows: the list that `docs/papers/README.md` prints.
 
 use std::collections::BTreeSet;
 
 use ackwise_report::{Experiment, Tolerance};
 
-/// A tolerance that rows of a paper have.
+/// A tolerance that some rows of a paper have.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Held {
-    /// Which rows, in a few words.
+    /// The rows, in a few words.
     pub rows: &'static str,
-    /// How far they may be from what the paper says.
+    /// How far they may deviate from the paper.
     pub tolerance: Tolerance,
-    /// Their unit; empty where they have none.
+    /// Their unit; empty if they have none.
     pub unit: &'static str,
 }
 
@@ -53,7 +53,7 @@ pub(crate) const fn at_most(bound: f64) -> Tolerance {
     Tolerance::AtMost { bound }
 }
 
-/// The rows whose tolerance is not in the list of their paper.
+/// The rows whose tolerance is missing from their paper's list.
 pub fn unlisted<'a>(held: &[Held], rows: &'a [Experiment]) -> Vec<&'a str> {
     let listed: BTreeSet<String> = held.iter().map(|h| h.tolerance.text(h.unit)).collect();
     let text = |row: &Experiment| Some(row.tolerance?.text(&row.unit));

@@ -1,4 +1,4 @@
-//! `reproduce ayadi`: what it lists, and points of its figures to the segment.
+//! `reproduce ayadi`: the rows that it lists, and points of its figures to the segment.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use ackwise_scenario::record::Report;
 use ackwise_scenario::{Filter, Scenario};
 use serde_json::Value;
 
-/// Runs of 20 segments and two seeds: quick, and of the same shape.
+/// Runs of 20 segments and two seeds: quick, and with the same rows.
 struct Short;
 
 impl RunScenario for Short {
@@ -37,7 +37,7 @@ impl RunScenario for Short {
     }
 }
 
-/// Each experiment has every key, and what was measured lies within its interval.
+/// Each experiment has every key, and its measured value lies within its interval.
 fn experiments_are_whole(experiments: &[Value]) {
     for experiment in experiments {
         for key in [
@@ -141,10 +141,10 @@ fn every_point_and_every_claim_is_listed_with_its_interval() {
         found.unwrap_or_else(|| panic!("{id}"))["verdict"].clone()
     };
     assert_eq!(verdict("ayadi/claim/tda/one-hop"), "not-comparable");
-    // One scenario: the count of seeds ahead is no verdict, the sign of the mean is.
+    // One scenario: the number of seeds that are ahead gives no verdict; the sign of the mean does.
     assert_eq!(verdict("ayadi/claim/grid/dca-above-tcp"), "not-comparable");
     assert_ne!(verdict("ayadi/claim/grid/dca-to-tcp"), "not-comparable");
-    // What is compared with another d than that of the paper is a variant.
+    // A comparison with another d than the paper's is a variant.
     for experiment in experiments {
         let id = experiment["id"].as_str().unwrap();
         let other = ["-to-tcp-d2", "-above-tcp-d2"]
@@ -173,7 +173,7 @@ fn every_point_and_every_claim_is_listed_with_its_interval() {
     assert!(measured.into_iter().all(|line| line.bars.is_some()));
 }
 
-/// Six hops of figure 1, the first seed: segments sent, ACKs, timeouts, frames, and
+/// Six hops of figure 1 with the first seed: segments sent, ACKs, timeouts, frames, and
 /// microjoules.
 #[test]
 fn a_point_of_figure_1_is_exact() {

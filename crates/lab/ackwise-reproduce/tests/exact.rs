@@ -1,10 +1,10 @@
-//! What a simulated experiment gives, to the packet.
+//! Exact results of simulated experiments, to the packet.
 
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::Report;
 use ackwise_sim::RunOptions;
 
-/// Fig. 2 of Saldana, its first 100 s: the numbers that its averages come from.
+/// Fig. 2 of Saldana, its first 100 s: the numbers behind its averages.
 #[test]
 fn saldana_figure_2_is_exact() {
     let text = include_str!("../../../../scenarios/papers/saldana-2013/single.toml")
@@ -28,7 +28,7 @@ fn saldana_figure_2_is_exact() {
     );
 }
 
-/// Runs of a scenario, by their ids.
+/// Runs the wanted runs of a scenario.
 fn run(name: &str, text: &str, wanted: impl Fn(&ackwise_scenario::RunSpec) -> bool) -> Report {
     let scenario = Scenario::parse(name, text).unwrap_or_else(|e| panic!("{e}"));
     let only = scenario.runs().into_iter().filter(|run| wanted(run));
@@ -39,8 +39,8 @@ fn run(name: &str, text: &str, wanted: impl Fn(&ackwise_scenario::RunSpec) -> bo
     ackwise_sim::run(&scenario, &options, &mut |_| {}).unwrap()
 }
 
-/// Marhoon's arms, the first 20 s of one draw of start times: segments that arrive, sent again,
-/// timeouts, drops on the data link, and of ACKs dropped, filtered and marked.
+/// Marhoon's arms, the first 20 s of one draw of start times: segments that arrived, retransmissions,
+/// timeouts, drops on the data link, and ACKs dropped, filtered and marked.
 #[test]
 fn marhoon_is_exact() {
     let text = include_str!("../../../../scenarios/papers/marhoon/marhoon.toml")

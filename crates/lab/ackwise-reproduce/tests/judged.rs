@@ -1,4 +1,4 @@
-//! Every row of every paper is judged: against a tolerance, or with a reason why not.
+//! Every row of every paper is judged: by a tolerance, or with a reason why not.
 
 use ackwise_report::{Basis, Experiment, Source, Verdict};
 use ackwise_reproduce::{Engine, Error, RunScenario, by_name, reproduce, unlisted};
@@ -6,10 +6,10 @@ use ackwise_scenario::record::{Report, Run, StretchBin};
 use ackwise_scenario::{RunSpec, Scenario};
 use ackwise_sim::RunOptions;
 
-/// Runs in full what a test looks at the numbers of. Everything else is a copy of one of these,
-/// or of a run with a hundredth of the transfer: of it the test looks at which rows there are.
+/// Executes in full the runs whose numbers a test checks. All others are copies of one of these,
+/// or of a run with a hundredth of the transfer; the test checks only which rows they give.
 struct Simulated {
-    /// Whether a run of a scenario, by its name, is looked at.
+    /// Whether the numbers of a run are checked, by the scenario's name.
     real: fn(&str, &RunSpec) -> bool,
 }
 
@@ -69,13 +69,13 @@ fn rows(paper: &str, real: fn(&str, &RunSpec) -> bool) -> Vec<Experiment> {
     let summary = report.summary();
     let counted = summary.published;
     assert!(counted.within + counted.outside > 0);
-    // What the list of tolerances does not have would be missing in docs/papers/README.md.
+    // A tolerance missing from the list would be missing in docs/papers/README.md.
     let unlisted = unlisted(&paper.tolerances(), &report.experiments);
     assert_eq!(unlisted, [""; 0]);
     report.experiments
 }
 
-/// A row beside a published value has a tolerance, or says why it cannot have one; one that was
+/// A row beside a published value has a tolerance, or says why it cannot have one; a row that was
 /// not run says why.
 fn are_judged(rows: &[Experiment]) {
     for row in rows {
@@ -117,7 +117,7 @@ fn pavilanskas_says_of_each_row_how_it_stands() {
         let id = format!("pavilanskas/fig9/{fig8}/{name}-ends");
         assert_eq!(verdict(&rows, &id), Verdict::Within, "{id}");
     }
-    // What a simulator has not, and what is arithmetic.
+    // What a simulator cannot show, and what is arithmetic.
     for id in ["fig6", "fig7-25", "fig7-60"] {
         let id = format!("pavilanskas/not-run/{id}");
         assert_eq!(verdict(&rows, &id), Verdict::NotRun);
@@ -128,7 +128,7 @@ fn pavilanskas_says_of_each_row_how_it_stands() {
     assert!(!fig9, "a simulated session goes on until its end");
     let id = "pavilanskas/criterion/window";
     assert_eq!(verdict(&rows, id), Verdict::NotComparable);
-    // A hundredth of the file ends after 3.4 s, and not after 41.
+    // A hundredth of the file ends after 3.4 s instead of 41.
     assert_eq!(verdict(&rows, "pavilanskas/fig4/0"), Verdict::Outside);
 }
 
@@ -138,7 +138,7 @@ fn marhoon_says_of_each_row_how_it_stands() {
         scenario == "marhoon" && ["baseline", "asym-af"].contains(&run.arm.as_str())
     });
     are_judged(&rows);
-    // Medians over the ten draws of start times; on timeouts draws differ.
+    // Medians over the ten draws of start times; for timeouts the draws differ.
     for (id, expected) in [
         ("throughput", Verdict::Within),
         ("data-drops", Verdict::Outside),
@@ -150,7 +150,7 @@ fn marhoon_says_of_each_row_how_it_stands() {
         let id = format!("marhoon/ratio/{id}");
         assert_eq!(verdict(&rows, &id), expected, "{id}");
     }
-    // The paper prints five averages, and not their mean.
+    // The paper prints five averages, but not their mean.
     let mean = rows
         .iter()
         .find(|row| row.id == "marhoon/asym-af/throughput");
@@ -181,7 +181,7 @@ fn saldana_says_of_each_row_how_it_stands() {
         .filter(|row| row.id.starts_with("saldana/table1/"));
     assert_eq!(cells.count(), 20);
     assert_eq!(verdict(&rows, "saldana/not-run/bundle"), Verdict::NotRun);
-    // The paper prints the cells, and not which of them is the greatest.
+    // The paper prints the cells, but not which of them is the greatest.
     let greatest = rows.iter().find(|row| row.id == "saldana/claim/5ms");
     assert_eq!(greatest.unwrap().source, Some(Source::Derived));
     let id = "saldana/sizes/acks-per-bundle";
@@ -189,7 +189,7 @@ fn saldana_says_of_each_row_how_it_stands() {
 }
 
 /// The ramp of DDA (2, 5, 9 segments) lies within the ten segments whose ACKs the contract lets
-/// pass: what runs is an ACK for four. A ramp that begins later is seen.
+/// pass, so DDA amounts to an ACK for four segments. A ramp that begins later would show.
 #[test]
 fn under_the_contract_dda_is_an_ack_for_four_segments() {
     const TEXT: &str = r#"

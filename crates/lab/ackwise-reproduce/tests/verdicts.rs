@@ -1,6 +1,6 @@
 //! `docs/papers/README.md` says of each claim what the verdicts of its rows say, and lists the
-//! tolerances of the code. The verdicts are those of `docs/papers/verdicts.csv`, which
-//! `scripts/papers-verdicts` makes of the output of `ackwise-lab reproduce`.
+//! tolerances of the code. The verdicts are in `docs/papers/verdicts.csv`, which
+//! `scripts/papers-verdicts` makes from the output of `ackwise-lab reproduce`.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use ackwise_reproduce::{Claim, papers, tolerances_table};
 const README: &str = include_str!("../../../../docs/papers/README.md");
 const VERDICTS: &str = include_str!("../../../../docs/papers/verdicts.csv");
 
-/// A row that has a verdict.
+/// A row with a verdict.
 struct Row {
     id: &'static str,
     source: &'static str,
@@ -33,7 +33,7 @@ fn rows() -> Vec<Row> {
 }
 
 impl Row {
-    /// The engine that it is of: `pavilanskas/slow/…` and `saldana/virtual/…` have it.
+    /// The engine that the row's id names, as in `pavilanskas/slow/…` and `saldana/virtual/…`.
     fn engine(&self) -> &'static str {
         let second = self.id.split('/').nth(1);
         second
@@ -46,10 +46,10 @@ impl Row {
     }
 }
 
-/// What verdicts come to. Rows of the paper's own set-up decide; what the paper leaves open can
-/// only show that a claim comes out with one of several settings. A part of a claim that cannot be
-/// compared where the others are within has not come out; what another engine cannot compare does
-/// not count.
+/// The word for a claim's verdicts. Rows of the paper's own set-up decide; what the paper leaves open
+/// can only show that a claim comes out with one of several settings. A claim with a part that cannot
+/// be compared, where other parts are within, comes out in part only; a row that another engine
+/// cannot compare does not count.
 fn word(rows: &[&Row]) -> &'static str {
     let has = |basis: &str, verdict: &str| {
         let one = |row: &&Row| row.basis == basis && row.verdict == verdict;
@@ -75,7 +75,7 @@ fn word(rows: &[&Row]) -> &'static str {
     }
 }
 
-/// The cell of the table of claims: what is said of the claim.
+/// The cell of the table of claims that has the word for a claim.
 fn cell(claim: &Claim) -> &'static str {
     let start = format!("| {} | {} | ", claim.part, claim.says);
     let line = README.lines().find_map(|line| line.strip_prefix(&start));
@@ -94,7 +94,7 @@ fn the_table_of_claims_says_what_the_verdicts_say() {
                 .filter(|row| claim.is_answered_by(row.id))
                 .collect();
             let (expected, said) = (word(&own), cell(claim));
-            // What was measured before there was a record is marked so, and only that.
+            // Only what was measured before records existed is marked as earlier.
             let earlier = own.is_empty() && said.starts_with("earlier: ");
             if said != expected && !earlier {
                 wrong.push(format!(
@@ -119,7 +119,7 @@ const WORDS: [&str; 7] = [
 ];
 const JUDGED: [&str; 4] = ["outside", "undecided", "within", "not-comparable"];
 
-/// The two tables of counts: claims by what is said of them, and rows of the paper's own set-up
+/// The two tables of counts: claims by their word, and rows of the paper's own set-up
 /// beside a published value by their verdict.
 fn counts() -> String {
     let line = |name: &str, cells: &[usize]| {

@@ -1,14 +1,14 @@
-//! What it costs to hand a packet on, and what a connection takes.
+//! The cost of forwarding a packet, and the memory of a connection.
 //!
 //! `cargo bench -p ackwise-sim --bench engine [-- CASE [FLOWS SECONDS]]`
 //!
-//! - `dumbbell`: that of Saldana 2013, 1000 simulated seconds.
-//! - `many FLOWS SECONDS`: a bottleneck that grows with its flows, 5 Mbit/s and 5
-//!   packets of queue for each; with `deep` 25 packets.
+//! - `dumbbell`: the one of Saldana 2013, for 1000 simulated seconds.
+//! - `many FLOWS SECONDS`: a bottleneck that grows with its flows, with 5 Mbit/s and 5
+//!   packets of queue for each; 25 packets with `deep`.
 //! - `idle FLOWS`: connections that have not begun.
 //!
-//! CPU time of this process, median of three; memory as it was asked for, most at
-//! a time. For instructions and cache misses run the binary under `callgrind
+//! It prints the CPU time of this process, as the median of three, and the peak of the memory
+//! requested. For instructions and cache misses run the binary under `callgrind
 //! --cache-sim=yes`.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -19,7 +19,7 @@ use ackwise_scenario::Scenario;
 use ackwise_sim::build::{Simulation, build};
 use nix::time::{ClockId, clock_gettime};
 
-/// Counts what is asked for.
+/// Counts the memory requested.
 struct Counting;
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
@@ -29,7 +29,7 @@ fn grown(by: usize) {
     MOST.fetch_max(NOW.fetch_add(by, Relaxed) + by, Relaxed);
 }
 
-// SAFETY: everything is left to the system's allocator.
+// SAFETY: every call is forwarded to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         grown(layout.size());
@@ -42,7 +42,7 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.dealloc(at, layout) }
     }
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // As long as it is copied both are there.
+        // Both blocks exist while one is copied to the other.
         grown(size);
         NOW.fetch_sub(layout.size(), Relaxed);
         // SAFETY: as the caller promised.
@@ -142,7 +142,7 @@ fn cpu_s() -> f64 {
     time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9
 }
 
-/// Runs it so often; returns nanoseconds a hop.
+/// Runs the case `times` times; returns nanoseconds per hop.
 fn measure(what: &str, case: &Case, times: usize) -> f64 {
     let mut costs = Vec::new();
     let mut told = String::new();

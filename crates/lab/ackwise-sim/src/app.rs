@@ -1,4 +1,4 @@
-//! Applications: who gives data to whom, and when.
+//! Applications: which end sends data, how much, and when.
 
 use ackwise_queue::Nanos;
 use ackwise_rng::Rng;
@@ -8,75 +8,75 @@ use ackwise_rng::Rng;
 pub struct App {
     /// Flow of the scenario.
     pub flow: usize,
-    /// How its connections are made; exchanges need a second one, for requests.
+    /// The template of its connections; exchanges have a second one, for requests.
     pub template: usize,
-    /// How many are open at a time.
+    /// How many connections are open at a time.
     pub connections: u32,
-    /// Number of the first of those that are there from the beginning.
+    /// Number of the first connection that exists from the beginning.
     pub first: usize,
-    /// What it does.
+    /// What the application does.
     pub kind: Kind,
 }
 
 /// What an application does.
 #[derive(Debug)]
 pub enum Kind {
-    /// Sends so many bytes over each connection, or without end.
+    /// Sends this many bytes over each connection, or data without end.
     Bulk(Option<u64>),
     /// One transfer after another, each over a new connection.
     Short(Transfers),
     /// Requests and responses.
     Exchange(Exchanges),
-    /// A chunk at each period.
+    /// One chunk per period.
     Chunks(Chunks),
 }
 
 /// Transfers to be made.
 #[derive(Debug)]
 pub struct Transfers {
-    /// Sizes in the order in which they are begun.
+    /// Sizes in the order in which the transfers begin.
     pub order: Vec<u64>,
-    /// What follows the last of them, if there is no end.
+    /// The transfers after those of `order`, if there is no end.
     pub more: Option<Endless>,
-    /// Those that were begun: size, when, and how long it took.
+    /// Transfers that have begun, with size, start time and duration.
     pub begun: Vec<Transfer>,
 }
 
 /// A transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transfer {
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u64,
     /// When its connection was opened, or its request was made.
     pub began: Nanos,
-    /// From there to the last byte at the receiver.
+    /// Time from the start to the last byte at the receiver.
     pub took: Option<Nanos>,
 }
 
-/// Transfers without end: every size once, in another order each time.
+/// Transfers without end: rounds of every size once, each round in a new order.
 #[derive(Debug)]
 pub struct Endless {
     sizes: Vec<u64>,
     rng: Rng,
 }
 
-/// Chunks that are due at the sender at each period.
+/// Chunks that become due at the sender once per period.
 #[derive(Debug)]
 pub struct Chunks {
     /// Bytes of a chunk.
     pub bytes: u64,
-    /// From one chunk to the next.
+    /// Time from one chunk to the next.
     pub period: Nanos,
-    /// How long a chunk may take.
+    /// How long a chunk may take to arrive.
     pub deadline: Nanos,
-    /// How many have arrived over each connection.
+    /// Chunks that have arrived, for each connection.
     pub(crate) arrived: Vec<usize>,
     /// The chunks of each period, one for each connection.
     pub begun: Vec<Transfer>,
 }
 
 impl Chunks {
-    /// None yet, over so many connections.
+    /// No chunks yet, for this many connections.
     pub fn new(bytes: u64, period: Nanos, deadline: Nanos, connections: u32) -> Chunks {
         Chunks {
             bytes,
@@ -87,13 +87,13 @@ impl Chunks {
         }
     }
 
-    /// The chunks whose time was over before `end`.
+    /// The chunks whose deadline was at or before `end`.
     pub fn due(&self, end: Nanos) -> impl Iterator<Item = &Transfer> {
         let over = move |chunk: &&Transfer| chunk.began.saturating_add(self.deadline) <= end;
         self.begun.iter().filter(over)
     }
 
-    /// Notes that a connection has delivered its next chunk.
+    /// Records that a connection has delivered its next chunk.
     pub(crate) fn arrive(&mut self, lane: usize, now: Nanos) {
         let connections = self.arrived.len();
         let index = self.arrived[lane] * connections + lane;
@@ -106,18 +106,18 @@ impl Chunks {
 /// Requests and responses over long-lived connections.
 #[derive(Debug)]
 pub struct Exchanges {
-    /// How the connections for requests are made.
+    /// The template of the connections for requests.
     pub asking: usize,
-    /// Flow under which those are counted: none of the scenario.
+    /// Flow under which those connections are counted; it is no flow of the scenario.
     pub uncounted: usize,
     /// Bytes of a request.
     pub request: u64,
     /// Bytes of a response.
     pub response: u64,
-    /// Exchanges over each connection; as many as there is time for if `None`.
+    /// Exchanges over each connection; as many as time allows if `None`.
     pub count: Option<u32>,
     pub(crate) pairs: Vec<Pair>,
-    /// Those that were begun.
+    /// Exchanges that have begun.
     pub begun: Vec<Transfer>,
 }
 
@@ -128,14 +128,14 @@ pub(crate) struct Pair {
     pub asks: usize,
     /// Number of the connection that carries responses.
     pub answers: usize,
-    /// Exchanges that are still to begin; `None` without end.
+    /// Exchanges that have yet to begin; `None` if there is no end.
     pub left: Option<u32>,
-    /// The exchange that runs, in `begun`.
+    /// Index of the current exchange in `begun`.
     pub current: usize,
 }
 
 impl Kind {
-    /// How many connections each of an application's has from the beginning.
+    /// How many of the engine's connections each connection has from the beginning.
     pub fn reserved(&self) -> u32 {
         match self {
             Kind::Bulk(_) | Kind::Chunks(_) => 1,
@@ -146,8 +146,7 @@ impl Kind {
 }
 
 impl Transfers {
-    /// Every size `count` times, in an order that `rng` determines (Fisher and
-    /// Yates).
+    /// A transfer of every size, `count` times each, in a random order (Fisher-Yates).
     pub fn shuffled(sizes: &[u64], count: u32, rng: &mut Rng) -> Transfers {
         let mut order: Vec<u64> = (0..count).flat_map(|_| sizes.iter().copied()).collect();
         shuffle(&mut order, rng);
@@ -170,7 +169,7 @@ impl Transfers {
         }
     }
 
-    /// The size of the transfer that comes next; `None` after the last.
+    /// The size of the next transfer; `None` after the last.
     pub(crate) fn next_size(&mut self) -> Option<u64> {
         if let Some(more) = &mut self.more
             && self.begun.len() == self.order.len()
@@ -183,7 +182,7 @@ impl Transfers {
     }
 }
 
-/// Fisher and Yates.
+/// Shuffles by Fisher-Yates.
 fn shuffle(order: &mut [u64], rng: &mut Rng) {
     for last in (1..order.len()).rev() {
         let other = rng.below(last as u64 + 1) as usize;
@@ -192,7 +191,7 @@ fn shuffle(order: &mut [u64], rng: &mut Rng) {
 }
 
 impl Exchanges {
-    /// Notes that the next exchange of a pair begins.
+    /// Records that the next exchange of a pair begins.
     pub(crate) fn ask(&mut self, pair: usize, now: Nanos) {
         self.pairs[pair].current = self.begun.len();
         self.begun.push(Transfer {

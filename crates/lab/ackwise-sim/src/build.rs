@@ -1,4 +1,4 @@
-//! From a checked scenario to a network that is ready to run.
+//! Builds a network that is ready to run from a checked scenario.
 
 mod check;
 mod place;
@@ -28,19 +28,19 @@ use crate::time::nanos;
 pub use check::check;
 use plan::{Plan, Routes};
 
-/// What the network of a scenario is made of.
+/// The network of a scenario.
 pub type Simulation = Network<ends::Sender, ends::Receiver>;
 
-/// What waits before a line that says nothing of its queue; as on the live engine.
+/// Queue length of a line that does not set one; the live engine uses the same.
 const DEFAULT_QUEUE_PACKETS: usize = 1000;
 
-/// Streams of random numbers, so that one more element leaves the draws of the
-/// others alone: a line's is its number, a flow's are these plus its number.
+/// Streams of random numbers are separate, so that another element does not change the draws
+/// of the rest. A line's stream is its number; a flow's streams are these plus its number.
 const STREAM_START: u64 = 2_000;
 const STREAM_ORDER: u64 = 1 << 40;
 const STREAM_WIFI: u64 = 1 << 41;
 
-/// A scenario as one of its runs sees it, and its network.
+/// The network of a run, with the paths of its flows.
 pub struct Built {
     /// The network.
     pub network: Simulation,
@@ -62,8 +62,8 @@ pub fn build(scenario: &Scenario, spec: &RunSpec) -> Result<Built, SimError> {
     build_with(scenario, spec, None)
 }
 
-/// Builds the network of a run as [`build`] does, with a policy of the caller's wherever
-/// the arm has one at an interface.
+/// Builds the network of a run as [`build`] does, with the caller's policies wherever
+/// their arm has one at an interface.
 pub(crate) fn build_with(
     scenario: &Scenario,
     spec: &RunSpec,
@@ -107,7 +107,7 @@ pub(crate) fn build_with(
     // ACKs that a reconstructor makes are not counted as in flight.
     let directions = scenario.links.iter().flat_map(|l| [&l.forward, &l.reverse]);
     network.reuse = directions.into_iter().all(|d| d.reconstruct.is_none());
-    // One more, for connections that belong to no flow's record.
+    // One more, for the connections that no flow's record counts.
     network
         .counted
         .resize_with(scenario.flows.len() + 1, Counted::default);
@@ -204,7 +204,7 @@ fn add_flow(
     network.add_app(app, nanos(flow.start).saturating_add(offset));
 }
 
-/// The slowest line of a way, the first of equals; `None` if none has a rate.
+/// The slowest line of a path, the first if several are equal; `None` if none has a rate.
 pub(crate) fn narrowest(scenario: &Scenario, path: &[usize]) -> Option<usize> {
     let rates = path
         .iter()
@@ -218,12 +218,12 @@ pub(crate) fn rate(scenario: &Scenario, line: usize) -> Option<u64> {
     [&link.forward, &link.reverse][line % 2].rate_bps
 }
 
-/// The lines that have a rate, and so a queue.
+/// The lines that have a rate, and therefore a queue.
 pub(crate) fn rated(scenario: &Scenario) -> impl Iterator<Item = usize> + '_ {
     (0..2 * scenario.links.len()).filter(|line| rate(scenario, *line).is_some())
 }
 
-/// The least MTU of both ways.
+/// The smallest MTU of both paths.
 pub(crate) fn mtu(scenario: &Scenario, paths: &[Vec<usize>; 2]) -> u32 {
     let lines = paths.iter().flatten();
     lines
@@ -269,7 +269,7 @@ impl Ends {
                 mss,
             });
         }
-        // As Linux does, which leaves room for the options of every segment.
+        // As in Linux, where the MSS leaves room for the options of every segment.
         let options = match (flow.ack_rate_request, flow.ack_congestion_control) {
             (Some(_), _) => AckRateOption::REQUEST_LEN,
             (None, Some(_)) => AckOption::RATIO_LEN,
@@ -309,7 +309,7 @@ impl Ends {
     }
 }
 
-/// How many connections a flow has from the beginning.
+/// The number of connections that a flow has from the beginning.
 fn reserved(flow: &Flow) -> u32 {
     match flow.app {
         App::Bulk { .. } | App::Iperf3 { .. } | App::Chunks { .. } => flow.connections,
@@ -353,7 +353,7 @@ fn lines(scenario: &Scenario, seed: u64) -> Vec<Line> {
 fn line(direction: &scenario::Direction, seed: u64, stream: u64) -> LinkConfig {
     LinkConfig {
         rate_bps: direction.rate_bps,
-        // For lines that say nothing of their queue.
+        // For lines that do not configure a queue.
         queue: QueueLimit::Packets(DEFAULT_QUEUE_PACKETS),
         delay_ns: nanos(direction.delay),
         jitter_ns: nanos(direction.jitter),

@@ -1,5 +1,5 @@
-//! Simulated packets as queues and boxes see them, and a scenario's queues and
-//! boxes as `ackwise-queue` has them.
+//! Simulated packets as queues and boxes see them, and the translation of a scenario's
+//! queues and boxes into those of `ackwise-queue`.
 
 use std::num::{NonZeroU32, NonZeroU64};
 
@@ -16,11 +16,11 @@ use crate::packet::{Direction, Flags, FlowId, Packet};
 use crate::segment;
 use crate::time::nanos;
 
-/// Names a connection and one of its ways.
+/// A connection and one of its directions.
 pub type FlowKey = (FlowId, Direction);
 
-/// The window scale that a queue takes for granted: it sees no handshake. Windows
-/// above 8 MB look alike.
+/// The window scale that a queue assumes, since it sees no handshake. Windows above 8 MB
+/// look alike.
 const SHIFT: u8 = 7;
 
 impl ackwise_queue::Packet for Packet {
@@ -67,8 +67,8 @@ impl ackwise_queue::Packet for Packet {
     }
 }
 
-/// What stands on a direction of a link whose wire is `link`. `connections` gives
-/// those of a flow by its name; `header` bytes of each length are the link's own.
+/// The configuration of a link's direction whose wire is `link`. `connections` gives
+/// the connections of a flow by its name; `header` is the link's own overhead per packet, in bytes.
 pub fn config(
     direction: &LinkDirection,
     link: LinkConfig,

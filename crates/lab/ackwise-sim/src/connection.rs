@@ -1,4 +1,4 @@
-//! What the engine notes of a connection, and of the connections of a flow.
+//! What the engine records of a connection, and of the connections of a flow.
 
 use ackwise_queue::Nanos;
 use ackwise_scenario::Histogram;
@@ -7,15 +7,15 @@ use crate::count::Tally;
 use crate::endpoint::{Sink, Source};
 use crate::time::NEVER;
 
-/// A connection: its two ends, and what the engine notes of it.
+/// A connection: its two ends, and what the engine records of it.
 pub struct Connection<S, R> {
     /// The end that sends data.
     pub source: S,
-    /// The end that receives them.
+    /// The end that receives data.
     pub sink: R,
     /// Number of its flow in the scenario.
     pub flow: u32,
-    /// Where its routes begin in the table of routes: of data, and of ACKs.
+    /// Where the routes of its data and of its ACKs begin in the table of routes.
     pub(crate) routes: [u32; 2],
     /// When the pending timer event of the sender is due.
     pub(crate) source_due: Nanos,
@@ -23,23 +23,23 @@ pub struct Connection<S, R> {
     pub(crate) sink_due: Nanos,
     /// Packets that are in flight.
     pub in_flight: u32,
-    /// RTT samples that were noted.
+    /// RTT samples counted so far.
     pub(crate) rtts: u64,
-    /// Delivered bytes that were noted.
+    /// Delivered bytes counted so far.
     pub delivered: u64,
-    /// Delivered bytes at which the application does something.
+    /// Delivered bytes at which the application acts.
     pub goal: u64,
     /// Number of its application.
     pub app: u32,
-    /// Which of its application's connections it is.
+    /// Index of this connection within its application.
     pub role: u32,
     /// The other direction of a two-way connection, or [`ALONE`].
     pub(crate) peer: u32,
-    /// Its application waits until the sender is done.
+    /// Whether its application waits until the sender is done.
     pub await_end: bool,
-    /// Its window scale.
+    /// The window scale.
     pub(crate) shift: u8,
-    /// When data were first sent.
+    /// When data were first sent; for a transfer, when its connection was opened.
     pub first: Nanos,
     /// When data last arrived in order.
     pub last: Nanos,
@@ -70,7 +70,7 @@ pub struct Counted {
     pub tally: Tally,
     /// Round-trip times.
     pub rtt: Histogram,
-    /// Sums over connections whose place was taken by others.
+    /// Sums over connections whose slot has been reused.
     pub past: Sums,
 }
 
@@ -79,9 +79,9 @@ pub struct Counted {
 pub struct Sums {
     /// Bytes delivered.
     pub bytes: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmits: u64,
-    /// Retransmission timeouts; `None` if a sender does not tell.
+    /// Retransmission timeouts; `None` if a sender does not report them.
     pub timeouts: Option<u64>,
     /// When the first data were sent; `Nanos::MAX` if none were.
     pub first: Nanos,

@@ -1,4 +1,4 @@
-//! Counts of what crosses the wire.
+//! Counts packets on the wire.
 
 use std::collections::BTreeMap;
 
@@ -6,26 +6,26 @@ use ackwise_scenario::record::{AckKinds, StretchBin};
 
 use crate::packet::Packet;
 
-/// Longest stretch that has a bar of its own.
+/// Longest stretch with its own bar in the histogram.
 const MAX_STRETCH: u64 = 4096;
 
-/// What was counted for a flow, on the link where it is counted.
+/// Counts for a flow, on the link where it is counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Data segments that arrived, duplicates too.
+    /// Data segments that arrived, including duplicates.
     pub data_segments: u64,
     /// ACKs that were put on the wire, by kind.
     pub acks: AckKinds,
-    /// Their sum.
+    /// Sum of `acks`.
     pub acks_total: u64,
     /// Bytes of these ACKs, from the IP header on.
     pub ack_bytes: u64,
-    /// Bytes of the ACKs on the narrowest line of their direction, link headers and all.
+    /// Bytes of the ACKs on the narrowest line of their path, link headers included.
     pub narrow_bytes: u64,
     stretch: Vec<u64>,
 }
 
-/// What is remembered of a connection to count it, and to tell its ACKs apart.
+/// What is remembered of a connection to count it and to classify its ACKs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Watched {
     /// Flow of the scenario.
@@ -38,7 +38,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// The state for a connection that has said nothing yet.
+    /// The state of a connection that has sent no ACK yet.
     pub fn new(flow: u32, mss: u32) -> Watched {
         Watched {
             flow,
@@ -49,7 +49,7 @@ impl Watched {
 }
 
 impl Tally {
-    /// An ACK was put on the wire.
+    /// Counts an ACK that was put on the wire.
     pub fn ack(&mut self, acked: &mut Watched, packet: &Packet) {
         self.acks_total += 1;
         self.ack_bytes += u64::from(packet.wire_len);
@@ -90,7 +90,7 @@ impl Tally {
         acked.window = packet.window;
     }
 
-    /// The stretch histogram, bars of zero left out.
+    /// The stretch histogram, without empty bars.
     pub fn stretch(&self) -> BTreeMap<u32, u64> {
         (0u32..)
             .zip(&self.stretch)
@@ -100,7 +100,7 @@ impl Tally {
     }
 }
 
-/// As the record has it.
+/// The histogram in the format of the record.
 pub fn bins(stretch: &BTreeMap<u32, u64>) -> Vec<StretchBin> {
     stretch
         .iter()

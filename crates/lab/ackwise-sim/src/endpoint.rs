@@ -1,4 +1,4 @@
-//! What the engine asks of the two ends of a connection.
+//! The interface between the engine and the two ends of a connection.
 
 use ackwise_queue::Nanos;
 
@@ -7,18 +7,18 @@ use crate::packet::{FlowId, Packet};
 /// One end of a connection.
 ///
 /// After [`on_packet`](Self::on_packet) and [`on_timer`](Self::on_timer) the
-/// engine asks [`poll_transmit`](Self::poll_transmit) until it returns `None`,
+/// engine calls [`poll_transmit`](Self::poll_transmit) until it returns `None`,
 /// then [`next_timer`](Self::next_timer). Timers of the engine are lazy: one
-/// that was put off is looked at when it would have fired.
+/// that was postponed is checked when it would have fired.
 pub trait End {
     /// A packet arrived.
     fn on_packet(&mut self, packet: &Packet, now: Nanos);
-    /// The time of [`next_timer`](Self::next_timer) has come; it may be early.
+    /// The time of [`next_timer`](Self::next_timer) has come; the call may be early.
     fn on_timer(&mut self, now: Nanos);
     /// The next packet that may leave now.
     fn poll_transmit(&mut self, now: Nanos) -> Option<Packet>;
-    /// As [`poll_transmit`](Self::poll_transmit), but writes the packet where it will stay, and says
-    /// whether there is one. To copy it twice costs more than to make it.
+    /// Like [`poll_transmit`](Self::poll_transmit), but writes the packet to its final place, and returns
+    /// whether there is one. Copying it twice costs more than making it.
     #[inline]
     fn transmit_into(&mut self, place: &mut Packet, now: Nanos) -> bool {
         match self.poll_transmit(now) {
@@ -35,28 +35,28 @@ pub trait End {
 
 /// The end that sends data.
 pub trait Source: End {
-    /// What it is made from.
+    /// Configuration of the sender.
     type Config;
     /// An end that has nothing to send yet.
     fn open(config: &Self::Config, flow: FlowId) -> Self;
-    /// The application hands over data; [`Supply::Endless`] for as much as goes.
+    /// The application hands over data; [`Supply::Endless`] means as much as can be sent.
     fn supply(&mut self, supply: Supply, now: Nanos);
-    /// The round-trip times that were measured.
+    /// The round-trip times measured so far.
     fn rtt(&self) -> RttSamples;
-    /// How it stands.
+    /// The state of the sender.
     fn view(&self) -> SourceView;
 }
 
 /// The end that receives and acknowledges.
 pub trait Sink: End {
-    /// What it is made from.
+    /// Configuration of the receiver.
     type Config;
     /// An end that expects the first byte.
     fn open(config: &Self::Config, flow: FlowId) -> Self;
-    /// Bytes that the application was given, in order.
+    /// Bytes delivered in order to the application.
     fn delivered(&self) -> u64;
-    /// What data of the other direction, which leave now, can say in the place of an
-    /// ACK; `None` if nothing arrived yet.
+    /// The ACK that data of the other direction can carry now, in place of a pure ACK;
+    /// `None` if nothing has arrived yet.
     fn piggyback(&mut self, now: Nanos) -> Option<Packet> {
         let _ = now;
         None
@@ -66,42 +66,42 @@ pub trait Sink: End {
 /// Round-trip times that a sender has measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RttSamples {
-    /// How many there are.
+    /// How many samples there are.
     pub count: u64,
-    /// The last of them.
+    /// The last sample.
     pub last: Nanos,
 }
 
 /// Data of an application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Supply {
-    /// This many bytes more.
+    /// This many more bytes.
     Bytes(u64),
-    /// This many bytes more, and then the end.
+    /// This many more bytes, and then the end.
     Last(u64),
-    /// Without end.
+    /// Data without end.
     Endless,
 }
 
-/// How a sender stands.
+/// The state of a sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SourceView {
-    /// Smoothed round-trip time, if there is one.
+    /// Smoothed round-trip time, if one was measured.
     pub srtt: Option<Nanos>,
     /// Congestion window, bytes.
     pub cwnd: u64,
     /// Slow-start threshold, bytes; `None` while it is infinite.
     pub ssthresh: Option<u64>,
-    /// Bytes in flight, if it tells.
+    /// Bytes in flight, if the sender reports them.
     pub in_flight: Option<u64>,
     /// Payload of a full segment.
     pub mss: u32,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmits: u64,
-    /// Retransmission timeouts, if it tells.
+    /// Retransmission timeouts, if the sender reports them.
     pub timeouts: Option<u64>,
     /// Bytes sent at least once.
     pub sent: u64,
-    /// Everything supplied is acknowledged, and no more will come.
+    /// Whether everything supplied is acknowledged and no more will come.
     pub finished: bool,
 }

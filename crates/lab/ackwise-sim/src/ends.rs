@@ -1,4 +1,4 @@
-//! The ends that a scenario's flows have: TCP's or QUIC's.
+//! The ends of a scenario's flows, for TCP or QUIC.
 
 use std::sync::Arc;
 
@@ -9,23 +9,23 @@ use crate::packet::{FlowId, Packet};
 use crate::quic_endpoint::{QuicConfig, QuicReceiver, QuicSender};
 use crate::tcp;
 
-/// One thing for TCP, and one for QUIC.
+/// A TCP variant and a QUIC variant.
 #[derive(Debug, Clone)]
 pub enum Transport<T, Q> {
-    /// TCP's.
+    /// The TCP variant.
     Tcp(T),
-    /// QUIC's.
+    /// The QUIC variant.
     Quic(Q),
 }
 
-/// An end that sends data. That of a TCP lies in its connection: most are, and one more step to each of
-/// them would cost more than the room.
+/// An end that sends data. A TCP sender is stored inline: most senders are TCP, and an
+/// indirection for each would cost more than the space.
 pub type Sender = Transport<tcp::Sender, Box<QuicSender>>;
 /// An end that receives and acknowledges.
 pub type Receiver = Transport<tcp::Receiver, Box<QuicReceiver>>;
-/// What a [`Sender`] is made from.
+/// Configuration of a [`Sender`].
 pub type SenderConfig = Transport<Arc<tcp::SenderConfig>, Arc<QuicConfig>>;
-/// What a [`Receiver`] is made from.
+/// Configuration of a [`Receiver`].
 pub type ReceiverConfig = Transport<Arc<tcp::ReceiverConfig>, Arc<QuicConfig>>;
 
 impl<T: End, Q: End> End for Transport<T, Box<Q>> {

@@ -1,4 +1,4 @@
-//! The clock, and everything that it moves.
+//! The clock and the event loop.
 //!
 //! ```text
 //!  Source ─poll_transmit─► inject ─► [policy] ─► line ─► [policy] ─► line … ─► arrive ─► Sink
@@ -6,10 +6,10 @@
 //!    └── arrive ◄─ … ◄─ line ◄─ [policy] ◄─ inject ◄─────── poll_transmit ───────────────────┘
 //! ```
 //!
-//! A line is one direction of a link. Of everything that waits or travels on it
-//! only the next arrival is an event; the queue in front of it is caught up with
-//! when somebody looks (`ackwise_queue::Link`). Timers are lazy: one that was put
-//! off stays where it is, and is entered anew when it comes up.
+//! A line is one direction of a link. Of all packets that wait or travel on it,
+//! only the next arrival is an event; the queue in front of it catches up when
+//! something reads it (`ackwise_queue::Link`). Timers are lazy: one that was postponed
+//! stays in place, and is entered again when it comes up.
 //!
 //! Events of the same time come up in the order in which they were entered, and
 //! within one line departures precede arrivals. So a run is a function of the
@@ -34,24 +34,24 @@ mod interfaces;
 #[cfg(test)]
 mod tests;
 
-/// After so many events at one moment it is taken for a standstill.
+/// The run counts as stuck after this many events at one moment.
 const MAX_EVENTS_AT_ONCE: u64 = 100_000_000;
 
-/// What takes turns.
+/// A link whose directions take turns.
 type Shared = Link<PacketHandle, Discipline<PacketHandle>>;
 
-/// Looks now and then whether a run gets on.
+/// Checks now and then that a run makes progress.
 struct Watch {
-    /// When time last went on, as far as was seen, and how many events had been
-    /// entered then.
+    /// When time last advanced, as far as was seen, and how many events had been
+    /// entered by then.
     at: Nanos,
     entered: u64,
-    /// Looks again when so many are entered.
+    /// The next check is when this many events have been entered.
     next: u64,
 }
 
 impl Watch {
-    /// Whether to go on.
+    /// Whether to continue.
     #[cold]
     fn passes<S: Source, R: Sink>(&mut self, network: &Network<S, R>) -> bool {
         let entered = network.schedule.entered();
@@ -63,7 +63,7 @@ impl Watch {
     }
 }
 
-/// A connection at an interface policy, which may withhold an ACK of it.
+/// A connection at an interface policy that may withhold one of its ACKs.
 #[derive(Debug, Clone, Copy)]
 struct Hold {
     interface_policy: u16,
@@ -73,15 +73,15 @@ struct Hold {
 /// The event of a deadline.
 #[derive(Debug, Clone, Copy)]
 struct HoldEvent {
-    /// Its number; `u32::MAX` if there was none yet.
+    /// Number of the event; `u32::MAX` if none was assigned yet.
     number: u32,
-    /// When it is due; `NEVER` if none is pending.
+    /// When the event is due; `NEVER` if none is pending.
     due: Nanos,
 }
 
 /// A network with its traffic, ready to run.
 pub struct Network<S: Source, R: Sink> {
-    /// Now.
+    /// The current time.
     pub now: Nanos,
     pub(crate) end: Nanos,
     pub(crate) schedule: Schedule,
@@ -89,20 +89,20 @@ pub struct Network<S: Source, R: Sink> {
     pub lines: Vec<Line>,
     pub(crate) routes: Vec<Hop>,
     pub(crate) pool: Pool,
-    /// Policies at interfaces.
+    /// The policies at interfaces.
     pub interface_policies: Vec<InterfacePolicy>,
-    /// Whose withheld ACK a deadline is for, by the number of its event.
+    /// The connection and policy of each withheld ACK's deadline, by the number of its event.
     holds: Vec<Hold>,
     /// The event of each deadline, by policy and connection, with when it is due.
     hold_of: Vec<Vec<HoldEvent>>,
-    /// Connections, old and new.
+    /// All connections, including those that are over.
     pub connections: Vec<Connection<S, R>>,
-    /// What is counted of them, by their numbers; apart, since it is looked at
-    /// where nothing else of a connection is.
+    /// Counting state of the connections, by their numbers. It is stored apart because it is
+    /// read where nothing else of a connection is.
     pub(crate) watched: Vec<Watched>,
     pub(crate) templates: Vec<Template<S::Config, R::Config>>,
     pub(crate) apps: Vec<App>,
-    /// By flow of the scenario.
+    /// Counts by flow of the scenario.
     pub counted: Vec<Counted>,
     /// Packets handed over from line to line or to an end.
     pub hops: u64,
@@ -142,7 +142,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         }
     }
 
-    /// Makes room for so many connections, and none to spare.
+    /// Makes room for exactly this many connections.
     pub fn reserve(&mut self, connections: usize) {
         self.connections.reserve_exact(connections);
         self.watched.reserve_exact(connections);
@@ -153,13 +153,13 @@ impl<S: Source, R: Sink> Network<S, R> {
         self.schedule.entered()
     }
 
-    /// Packets for which memory was taken.
+    /// Packets that were allocated.
     pub fn allocated(&self) -> u64 {
         self.pool.allocated()
     }
 
-    /// Runs until the end, until `sample` says false, or until there were too many
-    /// events, in all or at one moment; `sample` is called at the times of [`look_at`](Self::look_at).
+    /// Runs until the end, until `sample` returns false, or until there were too many
+    /// events, in total or at one moment; `sample` is called at the times of [`look_at`](Self::look_at).
     pub fn run(&mut self, mut sample: impl FnMut(&mut Self) -> bool) {
         let mut watch = Watch {
             at: self.now,
@@ -187,12 +187,12 @@ impl<S: Source, R: Sink> Network<S, R> {
         self.now = self.end;
     }
 
-    /// Has [`run`](Self::run) call `sample` at this time.
+    /// Makes [`run`](Self::run) call `sample` at this time.
     pub fn look_at(&mut self, at: Nanos) {
         self.schedule.push(at, Target::Sample);
     }
 
-    /// Changes the rate of a line, from the next packet on.
+    /// Changes the rate of a line, starting with the next packet.
     pub fn set_rate(&mut self, line: usize, bps: u64) {
         self.catch_up(line);
         self.lines[line].wire.link_mut().set_rate(bps);
@@ -230,8 +230,8 @@ impl<S: Source, R: Sink> Network<S, R> {
         }
     }
 
-    /// Enters when a line has something to hand over, if that is earlier than what
-    /// is entered.
+    /// Enters the time at which a line next has something to hand over, if it is earlier than the
+    /// pending event.
     #[inline(always)]
     fn arm(&mut self, index: usize) {
         let next = self.lines[index].wire.next_wakeup();
@@ -249,12 +249,12 @@ impl<S: Source, R: Sink> Network<S, R> {
         }
     }
 
-    /// A packet that a line has delivered.
+    /// Handles a packet that a line has delivered.
     #[inline(always)]
     fn leave(&mut self, index: usize, mut handle: PacketHandle, duplicate: bool) {
         self.hops += 1;
         let hop = self.routes[handle.route() as usize];
-        // An ACK that the wire doubles was put on it once.
+        // The wire may duplicate an ACK, but it was put on the wire once.
         if hop.watched() && !(duplicate && handle.direction == Direction::Ack) {
             self.count(hop, &handle, true);
         }
@@ -267,7 +267,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         self.go_on(handle);
     }
 
-    /// To the next line, or to its end.
+    /// Passes a packet to the next line, or to its end.
     #[inline(always)]
     pub(crate) fn go_on(&mut self, mut handle: PacketHandle) {
         let next = handle.advance();
@@ -304,7 +304,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         self.arm(index);
     }
 
-    /// The two directions of a link that is half duplex, and whose turn it is.
+    /// The medium of a half-duplex link, with the link's two directions.
     fn pair(&mut self, index: usize) -> Option<(&mut HalfDuplex, [&mut Shared; 2])> {
         let pair = self.lines.get_mut(index & !1..)?.first_chunk_mut()?;
         let [forward, reverse]: &mut [Line; 2] = pair;
@@ -312,7 +312,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         Some((forward.medium.as_mut()?, links))
     }
 
-    /// Has a line's queue catch up with what left it until now.
+    /// Has a line's queue catch up with what has left it by now.
     pub(crate) fn catch_up(&mut self, index: usize) {
         let now = self.now;
         if !self.lines[index].shares {
@@ -339,14 +339,14 @@ impl<S: Source, R: Sink> Network<S, R> {
     #[cold]
     fn discard(&mut self, handle: PacketHandle, cause: DropCause) {
         let hop = self.routes[handle.route() as usize];
-        // What the wire loses was on it, but data did not arrive.
+        // A packet that the wire loses was on the wire, but lost data did not arrive.
         if cause == DropCause::Wire && hop.watched() {
             self.count(hop, &handle, false);
         }
         self.retire(handle);
     }
 
-    /// A packet that is no more.
+    /// Takes back a packet that has arrived or was dropped.
     #[inline]
     pub(crate) fn retire(&mut self, handle: PacketHandle) {
         if !handle.flags.contains(Flags::SYNTHETIC) {

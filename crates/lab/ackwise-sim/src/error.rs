@@ -1,4 +1,4 @@
-//! What can go wrong in the simulator.
+//! Errors of the simulator.
 
 use ackwise_scenario::{Flow, Scenario};
 
@@ -11,26 +11,26 @@ pub enum SimError {
     /// A place in the scenario file asks for what the simulator does not have.
     #[error(transparent)]
     Invalid(#[from] ackwise_scenario::ScenarioError),
-    /// It would take more than a limit allows.
+    /// A run would take more than a limit allows.
     #[error("run {run} would take about {needed} {what}, and the limit is {limit}\n  {mend}")]
     TooLarge {
-        /// The run.
+        /// Id of the run.
         run: String,
-        /// What it takes, e.g. `events`.
+        /// What the run takes, e.g. `events`.
         what: &'static str,
-        /// How much.
+        /// How much it needs.
         needed: String,
-        /// How much is allowed.
+        /// How much the limit allows.
         limit: String,
-        /// What to do about it.
+        /// How to avoid the error.
         mend: String,
     },
-    /// The caller has a policy for an arm that there is not.
+    /// The caller has a policy for an arm that does not exist.
     #[error("there is no arm '{arm}' for a policy of your own; there are {arms}")]
     NoSuchArm {
-        /// What was asked for.
+        /// The arm that the caller named.
         arm: String,
-        /// What there is.
+        /// The arms that exist.
         arms: String,
     },
     /// The threads could not be started.
@@ -39,14 +39,14 @@ pub enum SimError {
 }
 
 impl SimError {
-    /// An error about what the file says at a path; `what` goes on after the name.
+    /// An error at a path of the scenario file; `what` continues the sentence after the name.
     pub(crate) fn at(scenario: &Scenario, path: &str, name: &str, what: &str) -> SimError {
         let place = scenario.place_of(path);
         scenario.error_at(&place, format!("'{name}' {what}")).into()
     }
 
-    /// An error about an arm, which several values make several of; it points to where the name
-    /// stands first as a quoted value or a key. `what` goes on after the name.
+    /// An error about an arm; an arm with several values expands to several. It points to the first place
+    /// where the name is a quoted value or a key. `what` continues the sentence after the name.
     pub(crate) fn about(scenario: &Scenario, name: &str, what: &str) -> SimError {
         let text = &scenario.source.text;
         let quoted = format!("\"{name}\"");

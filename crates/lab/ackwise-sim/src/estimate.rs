@@ -1,5 +1,5 @@
-//! What a run will take, before it starts: bounds from above, to the factor of
-//! two that a limit needs.
+//! Estimates what a run will take before it starts. The estimates are upper bounds, accurate
+//! to the factor of two that a limit needs.
 
 use ackwise_config::queues::QueueLimit;
 use ackwise_scenario::{App, Direction, Flow, RunSpec, Scenario};
@@ -13,24 +13,23 @@ use crate::quic_endpoint;
 use crate::tcp::{self, Receiver, Sender};
 use crate::time::nanos;
 
-/// A packet that waits or travels: itself and its places in rings.
+/// Bytes of a packet that waits or travels: the packet and its places in rings.
 const PACKET_BYTES: u64 = 256;
-/// A flow at one moment: as it is noted, as a series, as text.
+/// Bytes of one sample of a flow: in memory, as a series, and as text.
 const SAMPLE_BYTES: u64 = 400;
-/// Beside its ends, a connection that is busy has what its peer has not
-/// acknowledged, and gaps.
+/// Bytes of a busy connection: its ends, what its peer has not acknowledged, and its gaps.
 const CONNECTION_BYTES: u64 = (size_of::<Connection<Sender, Receiver>>() + 512) as u64;
 
-/// What a run takes at most.
+/// Upper bounds for a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Estimate {
-    /// Events.
+    /// Number of events.
     pub events: f64,
-    /// Bytes.
+    /// Bytes of memory.
     pub memory: f64,
 }
 
-/// Refuses queues that only a kernel has.
+/// Refuses queue disciplines that only a kernel has.
 fn of_the_kernel(scenario: &Scenario) -> Result<(), SimError> {
     let is = |direction: &Direction| {
         let queue = direction.queue.as_ref();
@@ -92,7 +91,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// What a run takes; `scenario` is as the run sees it.
+/// What a run takes at most; `scenario` is as the run sees it.
 pub(crate) fn estimate(scenario: &Scenario, spec: &RunSpec) -> Result<Estimate, SimError> {
     let duration = scenario.duration.as_secs_f64();
     let paths = build::paths(scenario)?;
@@ -140,14 +139,14 @@ pub(crate) fn estimate(scenario: &Scenario, spec: &RunSpec) -> Result<Estimate, 
         if flow.quic.is_some() {
             total.memory += f64::from(flow.connections) * quic_endpoint::memory(flow) as f64;
         }
-        // In flight: what the way holds, beside its queues.
+        // In flight: what the path holds outside its queues.
         total.memory += (rate * rtt).min(bits) / 8.0 / f64::from(sender.mss) * PACKET_BYTES as f64;
     }
     total.memory += lines(scenario) + samples(scenario);
     Ok(total)
 }
 
-/// All that a flow sends in so many seconds, bytes.
+/// All bytes that a flow sends in this many seconds.
 fn bytes(flow: &Flow, duration: f64) -> f64 {
     match &flow.app {
         App::Bulk { bytes: None } | App::Iperf3 { bytes: None } => f64::INFINITY,
@@ -173,7 +172,7 @@ fn bytes(flow: &Flow, duration: f64) -> f64 {
     }
 }
 
-/// Lines with their queues full.
+/// Memory of the lines with their queues full.
 fn lines(scenario: &Scenario) -> f64 {
     let directions = scenario.links.iter().flat_map(|l| [&l.forward, &l.reverse]);
     let full = directions.map(|direction| {
@@ -181,7 +180,7 @@ fn lines(scenario: &Scenario) -> f64 {
             _ if direction.rate_bps.is_none() => 0,
             Some(QueueLimit::Packets(packets)) => u64::from(packets),
             Some(QueueLimit::Bytes(bytes)) => bytes / 64,
-            // Nobody expects that all queues of the default length fill.
+            // Not all queues of the default length are expected to fill.
             None => 64,
         };
         size_of::<Line>() as u64 + packets * PACKET_BYTES

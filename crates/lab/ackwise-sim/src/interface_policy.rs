@@ -1,10 +1,9 @@
-//! A policy at an interface: the thinner that `bpf/` is on a live host.
+//! A policy at an interface: the counterpart of the thinner in `bpf/` on a live host.
 //!
 //! It decides with the same code (`policy/include/ackwise/flow.h`, through
-//! `ackwise-policy`) and keeps what it withholds as the BPF program does: at
-//! most one ACK of a flow, the newest; the deadline is that of the oldest news.
-//! What cannot go wrong here (no slot, no timer, a silent daemon) has no
-//! counter, and a deadline is met to the nanosecond.
+//! `ackwise-policy`) and holds ACKs as the BPF program does: at most one ACK per flow, the
+//! newest, with the deadline of the oldest news. Failures that cannot happen here (no slot,
+//! no timer, a silent daemon) have no counter, and a deadline is met to the nanosecond.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +21,7 @@ use crate::packet::{AckOption, Flags, Packet};
 use crate::packet_handle::PacketHandle;
 use crate::segment::segment;
 
-/// Which way packets cross the interface, seen from the ACKs to thin.
+/// Which direction of the flow crosses the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// The ACKs pass here and may be withheld.
@@ -31,25 +30,25 @@ pub enum Side {
     Data,
 }
 
-/// What the engine does with an ACK that came by.
+/// What the engine has to do after a policy has seen an ACK.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// This one goes before.
+    /// A previously held ACK that leaves first.
     pub first: Option<PacketHandle>,
-    /// This one goes on.
+    /// The ACK that leaves.
     pub pass: Option<PacketHandle>,
-    /// A copy of it goes before it.
+    /// Whether a copy of `pass` leaves before it.
     pub twice: bool,
-    /// This one is not needed any more.
+    /// An ACK that is no longer needed.
     pub gone: Option<PacketHandle>,
 }
 
-/// What becomes of the withheld ACK when data carry a newer one.
+/// What becomes of the held ACK when data carry a newer one.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Carried {
-    /// It goes before the data.
+    /// The held ACK, if it leaves before the data.
     pub first: Option<PacketHandle>,
-    /// It is not needed any more.
+    /// The held ACK, if it is no longer needed.
     pub gone: Option<PacketHandle>,
 }
 
@@ -69,44 +68,44 @@ impl Outcome {
     }
 }
 
-/// Counters, as `ackwise status` names them.
+/// Counters, with the names of `ackwise status`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct HookStats {
     /// Name of the policy.
     pub policy: String,
     /// ACKs that were candidates or passed.
     pub acks: u64,
-    /// Their bytes.
+    /// Bytes of `acks`.
     pub ack_bytes: u64,
     /// Data segments seen.
     pub data_segments: u64,
-    /// Bytes of their payload. This and the next two are for experiments, and in no record.
+    /// Bytes of their payload. This and the next two fields serve experiments and are in no record.
     #[serde(skip)]
     pub data_bytes: u64,
-    /// Bytes in the direction of the ACKs that are no ACK of these flows.
+    /// Bytes in the direction of the ACKs that are not ACKs of these flows.
     #[serde(skip)]
     pub other_bytes: u64,
-    /// Bytes of withheld ACKs that left by themselves.
+    /// Bytes of withheld ACKs that were re-emitted.
     #[serde(skip)]
     pub reemitted_bytes: u64,
-    /// Not sent at once.
+    /// ACKs that were not sent at once.
     pub withheld: u64,
-    /// Their bytes.
+    /// Bytes of `withheld`.
     pub withheld_bytes: u64,
-    /// Withheld ones that left by themselves when their time was over.
+    /// Held ACKs that were re-emitted.
     pub reemitted: u64,
-    /// Withheld ones that a newer ACK made needless when it left.
+    /// Held ACKs that a newer ACK superseded when it left.
     pub superseded: u64,
-    /// Withheld ones that a newer withheld one took the place of.
+    /// Held ACKs that a newer held ACK replaced.
     pub replaced: u64,
-    /// ACKs sent twice, since they duplicated a withheld one.
+    /// ACKs sent twice because they duplicated a held one.
     pub cloned: u64,
-    /// ACKs and data of flows that are not kept (yet).
+    /// ACKs and data of flows that have no state (yet).
     pub no_flow: u64,
     /// Requests for an ACK rate that were obeyed.
     #[serde(skip_serializing_if = "is_zero")]
     pub ack_rate_requests: u64,
-    /// By reason.
+    /// Decisions by reason.
     pub reasons: BTreeMap<&'static str, u64>,
 }
 
@@ -118,12 +117,12 @@ fn is_zero(count: &u64) -> bool {
 #[derive(Debug, Default)]
 struct Entry {
     flow: Option<HostedFlow>,
-    /// What the sender of the data has asked for.
+    /// The ACK rate that the sender of the data has requested.
     asked: AskedAckRate,
     handshake: Option<Handshake>,
     held: Option<PacketHandle>,
     deadline: Nanos,
-    /// When the last ACK came.
+    /// When the last ACK arrived.
     last: Nanos,
 }
 
@@ -134,13 +133,13 @@ fn entry(entries: &mut Vec<Entry>, connection: usize) -> &mut Entry {
     &mut entries[connection]
 }
 
-/// What leaves by the interface, and whether others than the ACKs fill the link behind it.
-/// The datapath's loader looks at the same times.
+/// What leaves by the interface, and whether other traffic fills the link behind it.
+/// The datapath's loader samples at the same times.
 #[derive(Debug, Default)]
 struct Egress {
-    /// Bytes of ACKs and of short packets.
+    /// Bytes of ACKs and of other short packets.
     rest: u64,
-    /// Bytes of others' full packets.
+    /// Bytes of full-sized packets of other traffic.
     others: u64,
     uplink: Uplink,
     looked: Nanos,
@@ -148,7 +147,7 @@ struct Egress {
 }
 
 impl Egress {
-    /// Looks as often as was due by `now`.
+    /// Takes the samples that are due by `now`.
     fn run_to(&mut self, now: Nanos) {
         while now - self.looked >= UPLINK_LOOK_US * 1000 {
             self.looked += UPLINK_LOOK_US * 1000;
@@ -161,13 +160,13 @@ impl Egress {
 #[derive(Debug)]
 pub struct InterfacePolicy {
     config: FlowConfig,
-    /// Asked instead of the policy of `config`.
+    /// The caller's policy, which decides instead of the one in `config`.
     own: Option<Arc<dyn OwnPolicy>>,
-    /// Unless the ACKs come in here: then their uplink is elsewhere.
+    /// `None` where the ACKs come in, because their uplink is elsewhere then.
     egress: Option<Egress>,
-    /// Numbers of the flows that it is for; all if empty.
+    /// Numbers of the flows that the policy applies to; all if empty.
     flows: Vec<u32>,
-    /// Names the place, for the record.
+    /// Name of the place in the record.
     pub place: String,
     entries: Vec<Entry>,
     reasons: Vec<u64>,
@@ -196,13 +195,13 @@ impl InterfacePolicy {
         }
     }
 
-    /// Lets every ACK pass and goes on following flows, or ends that. What is held leaves at its
-    /// deadline, or when a newer ACK has left.
+    /// Lets every ACK pass while still tracking flows, or ends that. A held ACK leaves at its
+    /// deadline, or is superseded when a newer ACK leaves.
     pub fn pause(&mut self, paused: bool) {
         self.paused = paused;
     }
 
-    /// The round-trip times of the flows as they are known here.
+    /// The round-trip times of the flows as estimated here.
     pub fn round_trips(&self, now: Nanos) -> impl Iterator<Item = FlowRtt> + '_ {
         self.entries.iter().filter_map(move |entry| {
             Some(FlowRtt {
@@ -212,7 +211,7 @@ impl InterfacePolicy {
         })
     }
 
-    /// What an experiment counts.
+    /// The counters of an experiment.
     pub fn counters(&self) -> Counters {
         let stats = &self.stats;
         let left = stats.reemitted + stats.cloned;
@@ -224,42 +223,42 @@ impl InterfacePolicy {
             withheld: stats.withheld,
             packets_saved: stats.withheld.saturating_sub(left),
             bytes_saved: stats.withheld_bytes.saturating_sub(stats.reemitted_bytes),
-            // ACKs that data carry are counted apart here, a host is not simulated.
+            // ACKs on data have counters of their own, and no host is simulated.
             ..Counters::default()
         }
     }
 
-    /// Something passes in the direction of the ACKs that is none.
+    /// Counts a packet in the direction of the ACKs that is not an ACK.
     pub fn on_other(&mut self, packet: &Packet) {
         self.stats.other_bytes += u64::from(packet.wire_len);
     }
 
-    /// With a policy of the caller's, instead of that of the configuration.
+    /// Uses the caller's policy instead of the configured one.
     pub fn deciding(mut self, own: Arc<dyn OwnPolicy>) -> InterfacePolicy {
         self.stats.policy = own.name();
         self.own = Some(own);
         self
     }
 
-    /// The sender's requests for an ACK rate are obeyed, or they are not.
+    /// Sets whether the sender's requests for an ACK rate are obeyed.
     pub fn obeying_ack_rate(mut self, obeys: bool) -> InterfacePolicy {
         self.obeys_ack_rate = obeys;
         self
     }
 
-    /// For these flows alone, if there are any.
+    /// Restricts the policy to these flows; an empty list means all flows.
     pub fn only(mut self, flows: Vec<u32>) -> InterfacePolicy {
         self.flows = flows;
         self
     }
 
-    /// The ACKs leave here, so that it is known what else does.
+    /// Places the policy where the ACKs leave, so that it sees what else leaves there.
     pub fn at_egress(mut self) -> InterfacePolicy {
         self.egress = Some(Egress::default());
         self
     }
 
-    /// A packet that is no pure ACK of a flow of its own leaves.
+    /// Counts a leaving packet that is not a pure ACK of one of the policy's flows.
     pub fn other_leaves(&mut self, bytes: u32, now: Nanos) {
         if let Some(egress) = &mut self.egress {
             egress.run_to(now);
@@ -271,14 +270,14 @@ impl InterfacePolicy {
         }
     }
 
-    /// Pure ACKs leave.
+    /// Counts pure ACKs that leave.
     fn acks_leave(&mut self, bytes: u32) {
         if let Some(egress) = &mut self.egress {
             egress.rest += u64::from(bytes);
         }
     }
 
-    /// Whether others fill the link that the ACKs leave by, as far as is known.
+    /// Whether other traffic fills the link by which the ACKs leave, as far as is known.
     fn shared(&mut self, now: Nanos) -> u32 {
         self.egress.as_mut().map_or(0, |egress| {
             egress.run_to(now);
@@ -286,12 +285,12 @@ impl InterfacePolicy {
         })
     }
 
-    /// Whether it is for this flow.
+    /// Whether the policy applies to this flow.
     pub fn is_for(&self, flow: u32) -> bool {
         self.flows.is_empty() || self.flows.contains(&flow)
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     pub fn stats(&self) -> HookStats {
         let reasons = ackwise_policy::Reason::all()
             .zip(&self.reasons)
@@ -310,13 +309,13 @@ impl InterfacePolicy {
         }
     }
 
-    /// When the withheld ACK of a connection has to leave.
+    /// When the held ACK of a connection has to leave.
     pub fn deadline(&self, connection: usize) -> Option<Nanos> {
         let entry = self.entries.get(connection)?;
         entry.held.as_ref().map(|_| entry.deadline)
     }
 
-    /// A packet of the data's direction passes.
+    /// Handles a packet in the direction of the data.
     pub fn on_data(&mut self, connection: usize, packet: &Packet, shift: u8, now: Nanos) {
         let config = self.config;
         let us = now / 1000;
@@ -356,7 +355,7 @@ impl InterfacePolicy {
         }
     }
 
-    /// A packet of the ACKs' direction: leave, or be withheld?
+    /// Decides whether a packet in the direction of the ACKs leaves or is withheld.
     pub fn on_ack(
         &mut self,
         connection: usize,
@@ -454,7 +453,7 @@ impl InterfacePolicy {
         }
     }
 
-    /// Data pass that carry an ACK of this connection.
+    /// Handles data that carry an ACK of this connection.
     pub fn on_carried(
         &mut self,
         connection: usize,
@@ -490,7 +489,7 @@ impl InterfacePolicy {
         Carried { first, gone }
     }
 
-    /// The withheld ACK of a connection whose time is over by `now`.
+    /// Releases the held ACK of a connection if its deadline has come by `now`.
     pub fn release(&mut self, connection: usize, shift: u8, now: Nanos) -> Option<PacketHandle> {
         let config = self.config;
         let entry = self.entries.get_mut(connection)?;
@@ -509,7 +508,7 @@ impl InterfacePolicy {
 }
 
 impl Entry {
-    /// Withholds an ACK until then, or until the deadline of older news.
+    /// Holds an ACK until `until`, or until the deadline of older news.
     fn hold(
         &mut self,
         stats: &mut HookStats,
@@ -536,8 +535,8 @@ impl Entry {
         Outcome::gone(older)
     }
 
-    /// Lets an ACK leave that the policy would withhold, as the datapath does without a living
-    /// daemon: what is held has become needless.
+    /// Lets an ACK leave that the policy would withhold, as the datapath does when the daemon is
+    /// gone. The held ACK is no longer needed then.
     fn pass_instead(
         &mut self,
         stats: &mut HookStats,
@@ -554,7 +553,7 @@ impl Entry {
         }
     }
 
-    /// A SYN, or a segment of a flow that is not kept yet.
+    /// Records a SYN, or a segment of a flow that has no state yet.
     fn handshake(&mut self, segment: &Segment, packet: &Packet, acks: bool, us: u64) {
         let syn = packet.flags.contains(Flags::SYN);
         if syn && !packet.flags.contains(Flags::ACK) {

@@ -1,4 +1,4 @@
-//! Directions of links, and the ways over them.
+//! Directions of links, and the routes over them.
 
 use ackwise_queue::wifi::WifiConfig;
 use ackwise_queue::{HalfDuplex, Nanos};
@@ -7,23 +7,22 @@ use crate::interface_policy::Side;
 use crate::packet_handle::PacketHandle;
 use crate::time::NEVER;
 
-/// What a line is made of.
+/// The queue, boxes and wire of a line.
 pub type Wire = ackwise_queue::Channel<PacketHandle>;
 
-/// An entry of the table of routes: which line comes next, and whether the flow
-/// is counted on it.
+/// An entry of the table of routes: the next line, and whether the flow is counted on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hop(u32);
 
 impl Hop {
-    /// The packet has arrived.
+    /// The end of a route: the packet has arrived.
     pub const END: Hop = Hop(u32::MAX);
     const COUNTED: u32 = 1 << 31;
     const NARROWEST: u32 = 1 << 30;
     const LINE: u32 = Hop::NARROWEST - 1;
 
-    /// Over this line; whether the flow is counted there, and whether it is the
-    /// narrowest of the way.
+    /// A hop over this line, with whether the flow is counted there, and whether the line is the
+    /// narrowest of the path.
     pub fn over(line: usize, counted: bool, narrowest: bool) -> Hop {
         let flag = |on: bool, flag: u32| if on { flag } else { 0 };
         Hop(line as u32 | flag(counted, Hop::COUNTED) | flag(narrowest, Hop::NARROWEST))
@@ -41,7 +40,7 @@ impl Hop {
         self.0 & Hop::NARROWEST != 0
     }
 
-    /// Whether something is counted there.
+    /// Whether anything is counted on this hop.
     pub(crate) fn watched(self) -> bool {
         self.0 > Hop::LINE
     }
@@ -52,19 +51,19 @@ impl Hop {
 pub struct PolicyAt {
     /// Number of the policy.
     pub interface_policy: u16,
-    /// What of it passes on this line.
+    /// Which direction of the flow passes the policy on this line.
     pub side: Side,
 }
 
 /// One direction of a link.
 pub struct Line {
-    /// Queue, rate, delay and what else stands there.
+    /// Queue, rate, delay and the boxes on the line.
     pub wire: Wire,
-    /// Whether it shares a medium with the other direction, its neighbour.
+    /// Whether the line shares a medium with the other direction, its neighbour in the list.
     pub(crate) shares: bool,
-    /// The medium, which the first of the two has.
+    /// The shared medium, stored in the first of the two directions.
     pub(crate) medium: Option<HalfDuplex>,
-    /// The event that is pending.
+    /// When the pending event is due.
     pub(crate) due: Nanos,
     /// Bytes of the link's own header, which count against its rate.
     pub(crate) header: u32,
@@ -88,7 +87,7 @@ impl Line {
         }
     }
 
-    /// Has the two directions of a link share a medium, of IEEE 802.11 if there is a `wifi`.
+    /// Makes the two directions of a link share a medium, IEEE 802.11 if `wifi` is given.
     pub fn share(lines: &mut [Line; 2], wifi: Option<WifiConfig>) {
         let [forward, reverse] = lines;
         let links = [forward.wire.link_mut(), reverse.wire.link_mut()];
@@ -99,8 +98,8 @@ impl Line {
         (forward.shares, reverse.shares) = (true, true);
     }
 
-    /// Puts a policy where packets enter, or where they leave. False if there
-    /// is one already.
+    /// Places a policy where packets enter, or where they leave. Returns false if there is one
+    /// already.
     pub fn place(&mut self, entering: bool, interface_policy: u16, side: Side) -> bool {
         let at = if entering {
             &mut self.enter

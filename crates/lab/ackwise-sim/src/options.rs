@@ -1,32 +1,31 @@
-//! How a scenario is run.
+//! Options for running a scenario.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::own_policy::OwnPolicies;
 
-/// How to run a scenario.
+/// Options for running a scenario.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
-    /// Set it and the runs end soon, leaving those that are finished in the
-    /// report.
+    /// Set to true to end the runs soon; the report then has the finished ones.
     pub cancel: Arc<AtomicBool>,
     /// Only these runs (by `RunSpec::id`); all if empty.
     pub only: Vec<String>,
-    /// How many at a time; as many as there are CPUs if 0.
+    /// How many runs at a time; as many as there are CPUs if 0.
     pub jobs: usize,
     /// A run that would take more events than this is refused.
     pub max_events: u64,
-    /// Runs that would take more memory than this together are refused, bytes.
+    /// Runs are refused that together would take more memory than this, in bytes.
     pub max_memory: u64,
-    /// Policies of the caller's.
+    /// Policies of the caller.
     pub policies: OwnPolicies,
 }
 
 impl RunOptions {
-    /// Some ten minutes of a CPU.
+    /// The default of `max_events`: about ten minutes of one CPU.
     pub const MAX_EVENTS: u64 = 10_000_000_000;
-    /// Four GiB.
+    /// The default of `max_memory`: four GiB.
     pub const MAX_MEMORY: u64 = 4 << 30;
 }
 

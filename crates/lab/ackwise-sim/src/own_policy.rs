@@ -1,4 +1,4 @@
-//! Policies that the caller has: to try one before it is written in C.
+//! Policies of the caller, for trying one out before it is written in C.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,20 +9,20 @@ use ackwise_scenario::{Environment, Scenario};
 
 use crate::error::SimError;
 
-/// A policy that the caller has. It stands at the interfaces where an arm has one, and decides
-/// instead of that; the contract around it is the same.
+/// A policy of the caller. It decides at the interfaces where an arm has a policy, in place
+/// of that policy; the contract around it is the same.
 pub trait OwnPolicy: fmt::Debug + Send + Sync {
-    /// What the record calls it.
+    /// Name of the policy in the record.
     fn name(&self) -> String;
 
-    /// One for a new flow, which has seen nothing.
+    /// A fresh policy for a new flow.
     fn for_flow(&self) -> Box<dyn HostedPolicy>;
 }
 
-/// Policies by the names of the arms in which they decide.
+/// The callers' policies, by the names of the arms in which they decide.
 pub type OwnPolicies = BTreeMap<String, Arc<dyn OwnPolicy>>;
 
-/// Checks that the arms for which the caller has policies have a place for them.
+/// Checks that each arm for which the caller has a policy has a place for it.
 pub(crate) fn check(scenario: &Scenario, policies: &OwnPolicies) -> Result<(), SimError> {
     for name in policies.keys() {
         let Some(arm) = scenario.arms.iter().find(|arm| arm.name == *name) else {
@@ -42,7 +42,7 @@ pub(crate) fn check(scenario: &Scenario, policies: &OwnPolicies) -> Result<(), S
     Ok(())
 }
 
-/// What the record says about them.
+/// The notes about them in the record.
 pub(crate) fn notes(policies: &OwnPolicies) -> impl Iterator<Item = String> + '_ {
     policies.iter().map(|(arm, own)| {
         format!(

@@ -1,4 +1,4 @@
-//! What travels.
+//! Simulated packets.
 
 use ackwise_policy::AckRate;
 use bitflags::bitflags;
@@ -7,18 +7,18 @@ use bitflags::bitflags;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct FlowId(pub u32);
 
-/// Which way a packet of a connection travels.
+/// The direction in which a packet of a connection travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Direction {
     #[default]
     /// From the sender of the data to their receiver.
     Data,
-    /// From the receiver of the data back: acknowledgments.
+    /// From the receiver of the data back: ACKs.
     Ack,
 }
 
 bitflags! {
-    /// TCP flags, and what the IP header says of congestion.
+    /// TCP flags, and the ECN bits of the IP header.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct Flags: u16 {
         /// Opens a connection.
@@ -33,30 +33,30 @@ bitflags! {
         const ECE = 1 << 4;
         /// Congestion window reduced (RFC 3168).
         const CWR = 1 << 5;
-        /// The IP header says that the endpoints understand marks.
+        /// The IP header says that the endpoints support ECN.
         const ECT = 1 << 6;
         /// A queue has marked the packet.
         const CE = 1 << 7;
-        /// On data: an acknowledgment of this flow came marked (RFC 3449 §4.3).
+        /// On data: an ACK of this flow arrived marked (RFC 3449 §4.3).
         const ACK_CE_ECHO = 1 << 8;
-        /// On data: the sender asks for an acknowledgment at once.
+        /// On data: the sender asks for an immediate ACK.
         const ACK_REQUEST = 1 << 9;
         /// The data were sent before.
         const RETRANSMIT = 1 << 10;
-        /// An acknowledgment made by a box in between (RFC 3449 §5.3.1).
+        /// An ACK made by a box on the path (RFC 3449 §5.3.1).
         const SYNTHETIC = 1 << 11;
         /// Timestamps are present (RFC 7323).
         const TIMESTAMPS = 1 << 12;
-        /// On data: they acknowledge those of the other direction.
+        /// On data: the segment acknowledges data of the other direction.
         const CARRIES_ACK = 1 << 13;
-        /// UDP, of which nobody on the way knows more than its length: no TCP, and so no ACK.
+        /// UDP: the path sees no more than the length, so it is no TCP and no ACK.
         const UDP = 1 << 14;
-        /// What is said of the ACK rate is an option of RFC 5690.
+        /// The ACK rate is carried in an option of RFC 5690.
         const ACK_RATIO = 1 << 15;
     }
 }
 
-/// What a segment's option for the ACK rate says, in a byte.
+/// A segment's ACK-rate option, packed into a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AckRateOption(u8);
 
@@ -68,7 +68,7 @@ impl AckRateOption {
     /// A segment without the option.
     pub const NONE: AckRateOption = AckRateOption(0);
 
-    /// The option.
+    /// The option that carries `said`.
     pub fn new(said: AckRate) -> AckRateOption {
         AckRateOption(match said {
             AckRate::Capable => AckRateOption::CAPABLE,
@@ -78,7 +78,7 @@ impl AckRateOption {
         })
     }
 
-    /// As a receiver reads it from the bytes on the wire.
+    /// Decodes the option as a receiver would from the bytes on the wire.
     fn read(self) -> Option<AckRate> {
         let said = match self.0 {
             0 => return None,
@@ -90,7 +90,7 @@ impl AckRateOption {
         AckRate::find(&said.bytes())
     }
 
-    /// Bytes that it takes in the header, padding included.
+    /// Bytes that the option takes in the header, padding included.
     fn wire_len(self) -> u32 {
         match self.0 {
             0 => 0,
@@ -102,16 +102,16 @@ impl AckRateOption {
     /// Bytes of a request, padding included.
     pub const REQUEST_LEN: u32 = 8;
 
-    /// Whether there is none.
+    /// Whether the segment has no such option.
     pub fn is_none(self) -> bool {
         self.0 == 0
     }
 }
 
-/// What a segment says of the ACKs that its sender wants.
+/// What a segment says about the ACKs that its sender wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AckOption {
-    /// By TCP ACK Rate Request.
+    /// TCP ACK Rate Request.
     Rate(AckRate),
     /// On a SYN: ACK Congestion Control Permitted (RFC 5690 §4.1).
     Permitted,
@@ -120,7 +120,7 @@ pub enum AckOption {
 }
 
 impl AckOption {
-    /// Bytes of an option of RFC 5690, padding included. No kinds were ever assigned to them.
+    /// Bytes of an RFC 5690 option, padding included. Its options were never assigned kinds.
     pub const RATIO_LEN: u32 = 4;
 }
 
@@ -137,17 +137,17 @@ pub struct Block {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct Sack {
-    // First, so that an ACK without blocks is read from one cache line; as wide as a number of a
-    // block, so that a copy has no odd piece to wait for.
+    // First, so that reading an ACK without blocks touches one cache line. It is as wide as a
+    // block's number, so that a copy has no odd piece to wait for.
     len: u64,
     blocks: [Block; Sack::MAX],
 }
 
 impl Sack {
-    /// Most blocks beside timestamps.
+    /// The maximum number of blocks beside timestamps.
     pub const MAX: usize = 3;
 
-    /// Adds a block; false if there is no room.
+    /// Adds a block; returns false if there is no room.
     pub fn push(&mut self, block: Block) -> bool {
         let Some(slot) = self.blocks.get_mut(self.len as usize) else {
             return false;
@@ -171,39 +171,38 @@ impl Sack {
 /// A segment. Sequence numbers count bytes of data from 0 and never wrap; a SYN
 /// or FIN is a flag and takes no number.
 ///
-/// In this order in memory: what is looked at on every hop comes first, so that
-/// it shares a cache line.
+/// The fields that every hop reads come first in memory, so that they share a cache line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct Packet {
-    /// The connection that it belongs to.
+    /// The connection.
     pub flow: FlowId,
-    /// Which way it travels.
+    /// The direction of travel.
     pub direction: Direction,
-    /// What it says of the ACK rate; its bytes are in `wire_len`.
+    /// The ACK-rate option; its bytes are included in `wire_len`.
     pub ack_rate: AckRateOption,
-    /// Its flags.
+    /// The flags.
     pub flags: Flags,
     /// Bytes on the wire, from the IP header on.
     pub wire_len: u32,
-    /// Bytes of data.
+    /// Bytes of payload.
     pub payload: u32,
-    /// First byte of the data, or the next one to be sent.
+    /// Sequence number of the first byte of the data, or of the next byte to be sent.
     pub seq: u64,
-    /// The next byte that is expected.
+    /// The next byte expected by the sender of this segment.
     pub ack: u64,
-    /// The window that is offered, bytes.
+    /// The offered window, in bytes.
     pub window: u64,
-    /// The sender's clock, as its timestamps tick.
+    /// The sender's clock, in ticks of its timestamps.
     pub tsval: u64,
-    /// The newest clock of the peer.
+    /// The newest clock value received from the peer.
     pub tsecr: u64,
-    /// What arrived above `ack`.
+    /// What has arrived above `ack`.
     pub sack: Sack,
 }
 
 impl Packet {
-    /// Adds the option for the ACK rate.
+    /// Adds the ACK-rate option.
     pub fn say(&mut self, said: AckRate) {
         self.ack_rate = AckRateOption::new(said);
         self.wire_len += self.ack_rate.wire_len();
@@ -214,14 +213,14 @@ impl Packet {
         self.say_ratio(1);
     }
 
-    /// Adds the ACK Ratio, which is not 0; on a SYN it says no more than that it is permitted.
+    /// Adds the ACK Ratio, which is not 0. On a SYN it only says that the option is permitted.
     pub fn say_ratio(&mut self, segments: u8) {
         self.ack_rate = AckRateOption(segments.max(1));
         self.flags |= Flags::ACK_RATIO;
         self.wire_len += AckOption::RATIO_LEN;
     }
 
-    /// What it says of the ACKs that its sender wants.
+    /// What the segment says about the ACKs that its sender wants.
     pub fn ack_option(&self) -> Option<AckOption> {
         if !self.flags.contains(Flags::ACK_RATIO) {
             return self.ack_rate.read().map(AckOption::Rate);
@@ -232,7 +231,7 @@ impl Packet {
         })
     }
 
-    /// Whether it does nothing but acknowledge.
+    /// Whether the segment does nothing but acknowledge.
     pub fn is_pure_ack(&self) -> bool {
         self.payload == 0
             && self.flags.contains(Flags::ACK)

@@ -1,4 +1,4 @@
-//! A packet in flight, and where it goes.
+//! Handles of packets in flight, with their position on the route.
 
 use std::ops::Deref;
 
@@ -8,10 +8,10 @@ use ackwise_queue::Ecn;
 use crate::channel::FlowKey;
 use crate::packet::Packet;
 
-/// A packet with its place in the table of routes, in memory that is used again.
+/// A packet with its position in the table of routes, in memory that is reused.
 ///
-/// What every hop looks at is here, so that a packet itself is touched only where
-/// somebody reads it; queues and wires move sixteen bytes.
+/// The fields that every hop reads are here, so that the packet itself is touched only where
+/// something reads it; queues and wires move sixteen bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PacketHandle {
     packet: Box<Packet>,
@@ -20,7 +20,7 @@ pub struct PacketHandle {
 }
 
 impl PacketHandle {
-    /// A packet on a way of its own.
+    /// A handle for a packet at this position in the table of routes.
     pub fn new(packet: Packet, route: u32) -> PacketHandle {
         PacketHandle {
             wire_len: packet.wire_len,
@@ -29,7 +29,7 @@ impl PacketHandle {
         }
     }
 
-    /// Where it is in the table of routes.
+    /// Position in the table of routes.
     #[inline]
     pub fn route(&self) -> u32 {
         self.route
@@ -41,7 +41,7 @@ impl PacketHandle {
         self.wire_len
     }
 
-    /// Goes on to the next entry, and returns its number.
+    /// Advances to the next route entry, and returns its number.
     #[inline]
     pub fn advance(&mut self) -> u32 {
         self.route += 1;
@@ -58,7 +58,7 @@ impl Deref for PacketHandle {
     }
 }
 
-/// As its packet; a copy goes the same way.
+/// Behaves like the packet itself; a copy takes the same route.
 impl ackwise_queue::Packet for PacketHandle {
     type Flow = FlowKey;
 
@@ -87,17 +87,17 @@ impl ackwise_queue::Packet for PacketHandle {
     }
 }
 
-/// Packets that arrived, to be used again.
+/// Packets that have arrived and may be reused.
 #[derive(Debug, Default)]
 pub struct Pool {
-    /// The one that is being written.
+    /// The packet that is being written.
     written: Option<PacketHandle>,
     free: Vec<PacketHandle>,
     allocated: u64,
 }
 
 impl Pool {
-    /// Where the next packet may be written; it is [`take`](Self::take) that puts it in use.
+    /// Where the next packet is written; [`take`](Self::take) puts it in use.
     #[inline]
     pub fn place(&mut self) -> &mut Packet {
         let (free, allocated) = (&mut self.free, &mut self.allocated);
@@ -105,7 +105,7 @@ impl Pool {
         &mut self.written.get_or_insert_with(next).packet
     }
 
-    /// A handle for the packet that was written last; `None` if that was taken, or none written.
+    /// A handle for the packet written last; `None` if it was taken already, or none was written.
     #[inline]
     pub fn take(&mut self, route: u32) -> Option<PacketHandle> {
         let mut handle = self.written.take()?;
@@ -114,13 +114,13 @@ impl Pool {
         Some(handle)
     }
 
-    /// Takes one back.
+    /// Takes back a handle for reuse.
     #[inline]
     pub fn put(&mut self, handle: PacketHandle) {
         self.free.push(handle);
     }
 
-    /// How many were made.
+    /// How many packets were allocated.
     pub fn allocated(&self) -> u64 {
         self.allocated
     }

@@ -1,7 +1,7 @@
-//! The ends of `ackwise-quic` as the engine sees them.
+//! QUIC endpoints of `ackwise-quic`, as ends of the engine.
 //!
-//! A simulated packet has no content, and a QUIC packet is nothing else. So the datagrams of a connection
-//! lie beside it, and a packet says by its number which of them it is.
+//! A simulated packet has no content, but a QUIC packet is nothing but content. So the datagrams of a
+//! connection are stored beside it, and a packet refers to its datagram by number.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,20 +15,20 @@ use crate::packet::{AckRateOption, Direction, Flags, FlowId, Packet, Sack};
 
 /// Bytes of an IPv4 and a UDP header.
 const HEADERS: u32 = 28;
-/// Bytes of a full datagram that are not data: short header, identifier, packet number, frame, tag.
+/// Bytes of a full datagram that are not data: short header, connection ID, packet number, frame, tag.
 const OVERHEAD: u32 = 36;
-/// What the receiver lets the sender have outstanding unless the flow says it, bytes: as much as
-/// Linux' TCP, so that both meet the same limit.
+/// How much the receiver lets the sender have outstanding unless the flow configures it, in bytes: as
+/// much as Linux TCP, so that both meet the same limit.
 const WINDOW: u64 = 4_000_000;
-/// What the two endpoints of a connection take beside its data, bytes, rounded up.
+/// Memory of the two endpoints of a connection beside its data, in bytes, rounded up.
 const CONNECTION_BYTES: u64 = 200_000;
-/// A datagram that so many have followed was lost.
+/// A datagram counts as lost once this many have followed it.
 const MAX_IN_FLIGHT: usize = 1 << 16;
 
 /// Datagrams of one direction, by number.
 #[derive(Debug, Default)]
 struct Lane {
-    /// Number of the first.
+    /// Number of the first datagram.
     base: u64,
     datagrams: VecDeque<Option<Datagram>>,
 }
@@ -43,7 +43,7 @@ impl Lane {
         self.base + self.datagrams.len() as u64 - 1
     }
 
-    /// What has this number; a second copy of it is none, which QUIC would discard anyway.
+    /// Takes the datagram with this number. A duplicate packet finds none; QUIC would discard it anyway.
     fn take(&mut self, number: u64) -> Option<Datagram> {
         let at = usize::try_from(number.checked_sub(self.base)?).ok()?;
         let taken = self.datagrams.get_mut(at)?.take();
@@ -55,14 +55,14 @@ impl Lane {
     }
 }
 
-/// Both directions of a connection: of data, and of ACKs.
+/// Both directions of a connection: the lane of its data and that of its ACKs.
 type Wire = Arc<Mutex<[Lane; 2]>>;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What both ends of a flow's connections are made from.
+/// Configuration shared by both ends of a flow's connections.
 #[derive(Debug)]
 pub struct QuicConfig {
     quic: Config,
@@ -70,7 +70,7 @@ pub struct QuicConfig {
 }
 
 impl QuicConfig {
-    /// That of a flow; `Err` says why there is none.
+    /// The configuration of a flow.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ impl QuicConfig {
         }
     }
 
-    /// Payload of a full packet, bytes of the stream.
+    /// Payload of a full packet, in bytes of the stream.
     pub fn mss(&self) -> u32 {
         u32::from(self.quic.datagram) - OVERHEAD
     }
@@ -110,13 +110,13 @@ fn window(flow: &Flow) -> u64 {
     flow.socket.receive_buffer.unwrap_or(WINDOW)
 }
 
-/// Most memory that a connection of the flow takes, bytes: quinn-proto keeps what it has sent until it is
-/// acknowledged.
+/// The maximum memory of a connection of the flow, in bytes: quinn-proto keeps what it has sent until it
+/// is acknowledged.
 pub(crate) fn memory(flow: &Flow) -> u64 {
     CONNECTION_BYTES.saturating_add(window(flow))
 }
 
-/// What a flow over QUIC may run with.
+/// The congestion controls that a flow over QUIC may run with.
 pub const CONGESTION_CONTROLS: [&str; 3] = ["reno", "cubic", "bbr"];
 
 fn congestion(cc: &str) -> Option<Congestion> {
@@ -128,7 +128,7 @@ fn congestion(cc: &str) -> Option<Congestion> {
     }
 }
 
-/// A datagram as a packet of the simulator, which lies in a lane.
+/// Stores a datagram in its lane, and returns the packet of the simulator that refers to it.
 fn packet(
     flow: FlowId,
     direction: Direction,
@@ -156,7 +156,7 @@ fn packet(
     }
 }
 
-/// The datagram of a packet, with what the path did to it.
+/// The datagram of a packet, with the marks of the path.
 fn datagram(packet: &Packet, wire: &Wire) -> Option<Datagram> {
     let taken = lock(wire)[packet.direction as usize].take(packet.seq)?;
     Some(Datagram {
@@ -213,7 +213,7 @@ impl Source for QuicSender {
         }
     }
 
-    /// The smoothed round-trip time at each ACK: quinn-proto does not tell the samples.
+    /// The smoothed round-trip time at each ACK: quinn-proto does not expose the samples.
     fn rtt(&self) -> RttSamples {
         let stats = self.client.stats();
         RttSamples {
@@ -273,7 +273,7 @@ impl End for QuicReceiver {
 impl Sink for QuicReceiver {
     type Config = Arc<QuicConfig>;
 
-    /// The sender was opened before it, and made what lies between them.
+    /// The sender was opened first and made the lanes between the two.
     fn open(config: &Self::Config, flow: FlowId) -> Self {
         let wire = lock(&config.wires).get(&flow).map(Arc::clone);
         QuicReceiver {
@@ -312,7 +312,7 @@ mod tests {
             (None, None, None)
         );
         assert_eq!(lane.put(datagram(5)), 5);
-        // 1 was lost: what follows so far behind it takes its place.
+        // Datagram 1 was lost: a datagram this far behind it takes its place.
         for _ in 0..MAX_IN_FLIGHT {
             lane.put(datagram(6));
         }

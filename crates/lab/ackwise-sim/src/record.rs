@@ -1,4 +1,4 @@
-//! The record of a run that is over.
+//! Builds the record of a finished run.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ use crate::line::Wire;
 use crate::recorder::Recorder;
 use crate::time::seconds;
 
-/// A flow has stalled if nothing arrives in the last part of its time: one in so many.
+/// A flow has stalled if nothing arrives in the last 1/`STALLED_PART` of its time.
 const STALLED_PART: Nanos = 50;
 
-/// Points kept of a distribution of completion times, as on the live engine.
+/// Points kept of a distribution of completion times; the live engine keeps as many.
 const CDF_POINTS: usize = 200;
 
 /// An empty record of a run.
@@ -36,7 +36,7 @@ pub(crate) fn empty(spec: &RunSpec) -> Run {
     }
 }
 
-/// The record of a run that is over.
+/// The record of a finished run.
 pub(crate) fn record(
     scenario: &Scenario,
     spec: &RunSpec,
@@ -78,8 +78,8 @@ pub(crate) fn record(
     run
 }
 
-/// How much of what an application was to do was not done, and what that is; `None` if it
-/// has done all, or has no end. `bytes` have arrived.
+/// The amount of an application's work that was not done, with its unit; `None` if the
+/// application has done everything, or has no end. `bytes` have arrived.
 fn left(app: &app::App, bytes: u64) -> Option<(u64, &'static str)> {
     let connections = u64::from(app.connections);
     let done = |begun: &[Transfer]| begun.iter().filter(|t| t.took.is_some()).count() as u64;
@@ -104,29 +104,29 @@ fn left(app: &app::App, bytes: u64) -> Option<(u64, &'static str)> {
     (left > 0).then_some((left, what))
 }
 
-/// The line of the least rate on the way of a flow's ACKs.
+/// The slowest line on the path of a flow's ACKs.
 #[derive(Debug, Clone, Copy)]
 struct Narrowest {
     /// Bytes of the flow's ACKs on it.
     ack_bytes: u64,
-    /// Its rate, bits a second; `None` if no line of the way has one.
+    /// Its rate in bits per second; `None` if no line of the path has one.
     rate_bps: Option<u64>,
 }
 
-/// What belongs to a flow, or to all flows together.
+/// Results of one flow, or of all flows together.
 #[derive(Default)]
 struct Part {
     sums: Sums,
-    /// When the run ended, of a flow that goes on until then or was not finished.
+    /// When the run ended, if the flow has no end or was not finished.
     end: Option<Nanos>,
-    /// Pauses belong to it, the last one too: of chunks alone.
+    /// Whether pauses count, including the last one; this is so for chunks only.
     pauses: bool,
     tally: count::Tally,
     stretch: BTreeMap<u32, u64>,
     rtt: Histogram,
     transfers: Option<Vec<Transfer>>,
     late: Option<u64>,
-    /// What each flow's ACKs take of the narrowest line.
+    /// How much of its narrowest line the ACKs of each flow take.
     narrow: Vec<Narrowest>,
     content_ok: bool,
     errors: Vec<String>,
@@ -143,7 +143,7 @@ impl Part {
         let own = |flow: u32| flow as usize == index;
         for connection in network.connections.iter().filter(|c| own(c.flow)) {
             sums.add(connection);
-            // No byte out of nothing, and none left out by who says it is done.
+            // No byte came from nowhere, and a sender that reports being done left none out.
             let view = connection.source.view();
             content_ok &= connection.delivered <= view.sent;
             content_ok &= !view.finished || connection.delivered == view.sent;
@@ -166,7 +166,7 @@ impl Part {
         for app in network.apps().iter().filter(|app| app.flow == index) {
             if let Some((left, what)) = left(app, part.sums.bytes) {
                 part.end = Some(network.now);
-                // Papers cut bulk transfers on purpose.
+                // Papers cut off bulk transfers on purpose.
                 if !matches!(app.kind, Kind::Bulk(_)) {
                     part.errors.push(format!(
                         "flow '{}': {left} {what} were left when the time was over; make 'duration' longer",
@@ -190,8 +190,8 @@ impl Part {
         part
     }
 
-    /// Takes the chunks whose time was over, late ones and others; what is still in time at the
-    /// end of the run is nobody's fault.
+    /// Takes the chunks whose deadline is over, whether late or in time. Chunks that are still within
+    /// their deadline when the run ends do not count.
     fn chunks(&mut self, chunks: &Chunks, end: Nanos) {
         let due: Vec<Transfer> = chunks.due(end).copied().collect();
         let in_time = |chunk: &&Transfer| chunk.took.is_some_and(|took| took <= chunks.deadline);
@@ -242,8 +242,8 @@ impl Part {
         all
     }
 
-    /// From the first data sent to the last received. The time in which a flow had stalled counts: else
-    /// its goodput would be the higher the sooner nothing arrived any more.
+    /// The time from the first data sent to the last received. It includes the time for which a flow had
+    /// stalled; otherwise its goodput would rise the sooner it stalled.
     fn span(&self) -> Nanos {
         let Sums { first, last, .. } = self.sums;
         let whole = self.end.unwrap_or(last).saturating_sub(first);
@@ -285,7 +285,7 @@ impl Part {
         }
     }
 
-    /// The share of the narrowest line that the flows' ACKs take together; `None` unless
+    /// The share of the narrowest line that the ACKs of the flows take together; `None` unless
     /// their narrowest lines have the same rate.
     fn uplink_share(&self, duration_s: f64) -> Option<f64> {
         let rate = self.narrow.first()?.rate_bps?;
@@ -338,7 +338,7 @@ fn queues(scenario: &Scenario, network: &Simulation, recorder: &Recorder) -> Vec
         .collect()
 }
 
-/// What a queue and the boxes on its way have done.
+/// The record of a queue and of the boxes beside it.
 fn queue(name: String, wire: &Wire, span: Nanos) -> QueueRecord {
     let (stats, boxes) = (wire.link().stats(), wire.boxes());
     let managed = wire.link().queue().stats();

@@ -1,4 +1,4 @@
-//! What is seen while a run goes on.
+//! Records time series while a run is in progress.
 
 use ackwise_queue::Nanos;
 use ackwise_scenario::Scenario;
@@ -9,10 +9,10 @@ use crate::endpoint::Source;
 use crate::line::Wire;
 use crate::time::{nanos, seconds};
 
-/// Most queues whose length is recorded over time.
+/// The maximum number of queues whose length is recorded over time.
 pub(crate) const MAX_QUEUES: usize = 256;
 
-/// A flow at one moment; the counts are since the start.
+/// A sample of a flow; the counts are since the start.
 #[derive(Debug, Clone, Copy, Default)]
 struct Row {
     bytes: u64,
@@ -25,7 +25,7 @@ struct Row {
     cwnd: f64,
     ssthresh: f64,
     in_flight: f64,
-    /// Connections that tell what they have in flight.
+    /// Connections that report what they have in flight.
     told: u32,
     retransmits: u64,
 }
@@ -47,7 +47,7 @@ impl Row {
     }
 }
 
-/// A queue at one moment; the counts are since the start.
+/// A sample of a queue; the counts are since the start.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     length: f64,
@@ -71,7 +71,7 @@ impl Seen {
     }
 }
 
-/// Looks at a network at fixed intervals.
+/// Samples a network at fixed intervals.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     interval: Nanos,
@@ -99,7 +99,7 @@ impl Recorder {
         }
     }
 
-    /// Looks now; returns when to look again.
+    /// Takes a sample now; returns when to take the next one.
     pub fn look(&mut self, network: &mut Simulation) -> Nanos {
         let now = network.now;
         self.times.push(now);
@@ -147,12 +147,12 @@ impl Recorder {
         now.saturating_add(self.interval)
     }
 
-    /// A flow over time.
+    /// The time series of a flow.
     pub fn flow(&self, index: usize) -> Series {
         self.series(&self.flows[index])
     }
 
-    /// All flows together.
+    /// The time series of all flows together.
     pub fn all(&self) -> Series {
         let mut rows = vec![Row::default(); self.times.len()];
         for flow in &self.flows {
@@ -163,7 +163,7 @@ impl Recorder {
         self.series(&rows)
     }
 
-    /// The queue of a line over time, if it was looked at.
+    /// Adds the time series of a line's queue to its record, if it was sampled.
     pub fn queue(&self, line: usize, queue: &mut QueueRecord) {
         let Some((_, seen)) = self.queues.iter().find(|(seen, _)| *seen == line) else {
             return;

@@ -1,4 +1,4 @@
-//! Runs of a scenario, in parallel.
+//! Runs a scenario's runs in parallel.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -20,17 +20,17 @@ use crate::recorder::{MAX_QUEUES, Recorder};
 use crate::schedule::MAX_EVENTS;
 use crate::time::nanos;
 
-/// Called with news, on any thread, by one at a time.
+/// Called with progress reports, on any thread, but never concurrently.
 pub type Observer<'a> = &'a mut (dyn FnMut(Progress<'_>) + Send);
 
-/// Runs all runs of a scenario, several at a time; the report has them in the
+/// Executes all runs of a scenario, several at a time. The report lists them in the
 /// order of [`Scenario::runs`], whatever the number of threads.
 ///
-/// A cancelled run is left out of the report, which then says so in its notes.
+/// Cancelled runs are left out of the report, which then says so in its notes.
 ///
 /// # Errors
 /// The scenario asks for what the simulator has no model of, or for more than
-/// a limit allows; nothing was run then.
+/// a limit allows; nothing was run in that case.
 pub fn run(
     scenario: &Scenario,
     options: &RunOptions,
@@ -39,10 +39,10 @@ pub fn run(
     run_these(scenario, &chosen(scenario, options), options, observe)
 }
 
-/// Whether [`run`] would run a scenario: for one who does something else before.
+/// Checks whether [`run`] would accept a scenario, for callers with other work to do first.
 ///
 /// # Errors
-/// As [`run`].
+/// The same as [`run`].
 pub fn check(scenario: &Scenario, options: &RunOptions) -> Result<(), SimError> {
     checked(scenario, &chosen(scenario, options), options).map(drop)
 }
@@ -56,7 +56,7 @@ fn chosen(scenario: &Scenario, options: &RunOptions) -> Vec<RunSpec> {
     runs
 }
 
-/// The threads for runs that can be simulated and do not exceed a limit.
+/// Checks that the runs have models and exceed no limit; returns the threads for them.
 fn checked(
     scenario: &Scenario,
     runs: &[RunSpec],
@@ -69,11 +69,11 @@ fn checked(
     Ok(pool)
 }
 
-/// Runs some of [`Scenario::runs`]: who runs a few of very many at a time lists them once.
-/// `RunOptions::only` does not count here.
+/// Executes some of [`Scenario::runs`]. Callers that execute a few of very many at a time list them
+/// only once. `RunOptions::only` is ignored here.
 ///
 /// # Errors
-/// As [`run`].
+/// The same as [`run`].
 pub fn run_these(
     scenario: &Scenario,
     runs: &[RunSpec],
@@ -134,15 +134,15 @@ pub fn run_these(
     Ok(report)
 }
 
-/// The threads for so many runs: no more than there are runs, since each thread takes memory and
-/// time to start; as many as there are CPUs if `jobs` is 0.
+/// A thread pool for this many runs. It has no more threads than runs, since each thread takes memory
+/// and time to start, and as many as there are CPUs if `jobs` is 0.
 fn pool(jobs: usize, runs: usize) -> Result<ThreadPool, ThreadPoolBuildError> {
     ThreadPoolBuilder::new()
         .num_threads(jobs.min(runs.max(1)))
         .build()
 }
 
-/// News come so often in a run.
+/// How many times a run reports its progress.
 const NEWS: u64 = 200;
 
 /// Simulates one run; `None` if it was cancelled.
@@ -155,7 +155,7 @@ fn run_one(
     let scenario = scenario.at(spec)?;
     let own = options.policies.get(&spec.arm);
     let mut built = build::build_with(&scenario, spec, own)?;
-    // The estimate is a bound; what exceeds it by far goes round in circles.
+    // The estimate is an upper bound; a run that exceeds it by far is caught in a loop.
     let most = options.max_events.saturating_mul(2).min(MAX_EVENTS);
     built.network.max_events = most;
     let mut recorder = Recorder::new(&scenario, &built);
@@ -195,7 +195,7 @@ fn run_one(
     Ok(Some(run))
 }
 
-/// How the runs are made: of all alike.
+/// The context of the runs, common to all of them.
 fn context(scenario: &Scenario) -> RunContext {
     let mut notes = vec![
         "Simulated: RTT are all samples that the senders took; a policy's deadlines are met to \

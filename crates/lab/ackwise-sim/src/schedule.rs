@@ -1,23 +1,23 @@
-//! What happens next.
+//! The event queue.
 //!
-//! Each line has one event at most, and a leaf of a tree whose inner nodes are the
-//! earlier of their two children, so that a new time replaces the old one. Everything
-//! else (lazy timers, one for each end of a connection) waits in a 4-ary heap. The
+//! Each line has at most one event, in a leaf of a tree whose inner nodes hold the
+//! earlier of their two children, so that a new time replaces the old one. All other
+//! events (lazy timers, one for each end of a connection) wait in a 4-ary heap. The
 //! order is total: by time, and at the same time by the order in which the events
 //! were entered.
 
 use ackwise_queue::Nanos;
 
-/// Bits of an event that name whom it is for.
+/// Bits of an event that encode its target.
 const TARGET_BITS: u32 = 28;
 const KIND_BITS: u32 = 3;
 const INDEX_BITS: u32 = TARGET_BITS - KIND_BITS;
-/// Most elements of one kind.
+/// The highest index of an element of one kind.
 pub const MAX_INDEX: usize = (1 << INDEX_BITS) - 1;
-/// Most events that a run may enter: what is left of a word beside the target.
+/// The maximum number of events that a run may enter: the bits of a word that the target leaves.
 pub const MAX_EVENTS: u64 = (1 << (64 - TARGET_BITS)) - 1;
 
-/// Whom an event is for.
+/// What an event is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// A link's direction has something to hand over.
@@ -28,9 +28,9 @@ pub enum Target {
     Receiver(usize),
     /// A withheld acknowledgment is due.
     Hold(usize),
-    /// An application begins.
+    /// An application starts.
     Start(usize),
-    /// A look at everything.
+    /// A sample of everything.
     Sample,
 }
 
@@ -64,25 +64,25 @@ impl Target {
 /// Later than every event.
 const NEVER: u128 = u128::MAX;
 
-/// The events to come.
+/// The pending events.
 ///
 /// An event is one number: time, order of entry and target from the highest bit
-/// down, so that a comparison is that of two integers, and four children share
+/// down, so that a comparison is one of two integers, and four children share
 /// a cache line.
 #[derive(Debug)]
 pub struct Schedule {
-    /// The root is the second, the leaves are the second half.
+    /// The tree of the lines: element 1 is the root, and the second half are the leaves.
     lines: Vec<u128>,
     /// Events that are not for lines.
     heap: Vec<u128>,
-    /// The root of the heap was taken and not filled yet: the next event that is
+    /// The root of the heap was taken and not refilled: the next event to be
     /// entered goes there, which saves half of the work.
     hole: bool,
     entered: u64,
 }
 
 impl Schedule {
-    /// Without events, for so many lines.
+    /// An empty schedule for this many lines.
     pub fn new(lines: usize) -> Schedule {
         Schedule {
             lines: vec![NEVER; 2 * lines.max(1).next_power_of_two()],
@@ -97,7 +97,7 @@ impl Schedule {
         self.entered
     }
 
-    /// The next number of its kind.
+    /// The key of a new event, with the next order number.
     #[inline]
     fn key(&mut self, at: Nanos, target: Target) -> u128 {
         self.entered += 1;
@@ -106,7 +106,7 @@ impl Schedule {
         u128::from(at) << 64 | u128::from(low)
     }
 
-    /// Enters an event; that of a line takes the place of the one it has.
+    /// Enters an event; for a line, it replaces the pending one.
     #[inline]
     pub fn push(&mut self, at: Nanos, target: Target) {
         let key = self.key(at, target);
@@ -121,17 +121,17 @@ impl Schedule {
         }
     }
 
-    /// The event of a line is over, and there is none in its place.
+    /// Removes the event of a line without replacement.
     #[inline]
     pub fn clear(&mut self, line: usize) {
         self.carry(line, NEVER);
     }
 
-    /// Puts a number into a leaf, and what follows from it into the nodes above.
+    /// Stores a key in a leaf and updates the nodes above it.
     #[inline]
     fn carry(&mut self, line: usize, mut key: u128) {
         let nodes = self.lines.as_mut_slice();
-        // A power of two: what is masked is never out of range.
+        // The length is a power of two, so a masked index is never out of range.
         let mask = nodes.len() - 1;
         let mut at = nodes.len() / 2 + line;
         nodes[at & mask] = key;
@@ -142,8 +142,8 @@ impl Schedule {
         }
     }
 
-    /// The next event, unless it is later than `end`. That of a line stays until
-    /// another takes its place, or it is cleared.
+    /// The next event, unless it is later than `end`. The event of a line stays until
+    /// another replaces it, or it is cleared.
     #[inline]
     pub fn pop(&mut self, end: Nanos) -> Option<(Nanos, Target)> {
         if self.hole {
@@ -181,7 +181,7 @@ impl Schedule {
         self.heap[at] = key;
     }
 
-    /// Puts `key` in the place of the root.
+    /// Places `key` at the root and sifts it down.
     fn sift_down(&mut self, key: u128) {
         let heap = self.heap.as_mut_slice();
         let mut at = 0;
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Takes an event; that of a line is over with it.
+    /// Takes an event and clears it if it is for a line.
     fn take(schedule: &mut Schedule, end: Nanos) -> Option<(Nanos, Target)> {
         let taken = schedule.pop(end);
         if let Some((_, Target::Line(line))) = taken {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a sorted list, with entries and removals mixed.
+        /// Compares the schedule with a sorted list, with entries and removals mixed.
         #[test]
         fn the_order_is_that_of_a_sorted_list(
             lines in 1usize..40,

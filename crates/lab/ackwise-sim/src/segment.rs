@@ -4,13 +4,13 @@ use ackwise_policy::{Options, Segment, TcpFlags, sys};
 
 use crate::packet::{Direction, Flags, Packet};
 
-/// A timestamp's clock ticks each µs, as Linux's does with `tcp_usec_ts`. Half of its numbers last
-/// for 36 minutes; counted in ns they would be over after 2.1 s, and echoes over a deep queue look
+/// A timestamp clock ticks once per µs, as in Linux with `tcp_usec_ts`. Half of its number space
+/// lasts 36 minutes. In ns it would last 2.1 s, and echoes that waited in a deep queue would look
 /// new.
 const NANOS_PER_TICK: u64 = 1_000;
 
-/// What a real stack negotiates as window scale for a window of so many bytes:
-/// Linux's default receive buffers ask for 7, larger windows for more.
+/// The window scale that a real stack negotiates for a window of this many bytes:
+/// Linux's default receive buffers need 7, larger windows more.
 pub fn window_shift(window: u64, scaling: bool) -> u8 {
     if !scaling {
         return 0;
@@ -19,7 +19,7 @@ pub fn window_shift(window: u64, scaling: bool) -> u8 {
     needed.clamp(7, 14)
 }
 
-/// A packet's headers as C has them: the low 32 bits of every counter, the
+/// A packet's headers in the form of the C code: the low 32 bits of every counter, with the
 /// window scaled down by `shift`.
 pub fn segment(packet: &Packet, shift: u8) -> Segment {
     let flags = packet.flags;
@@ -52,7 +52,7 @@ pub fn segment(packet: &Packet, shift: u8) -> Segment {
     ] {
         tcp.set(theirs, flags.contains(ours));
     }
-    // As flow.h reads it: an ACK of this flow came marked (RFC 3449 §4.3).
+    // In flow.h this flag means that an ACK of this flow arrived marked (RFC 3449 §4.3).
     if packet.direction == Direction::Data && flags.contains(Flags::ACK_CE_ECHO) {
         tcp |= TcpFlags::ECE;
     }
@@ -94,7 +94,7 @@ mod tests {
     use crate::packet::{AckRateOption, FlowId, Sack};
 
     /// An echo that waited behind seconds of queue is older than what was sent meanwhile, as on
-    /// Linux, whose clocks tick no faster than each µs.
+    /// Linux, whose clocks tick at most once per µs.
     #[test]
     fn a_late_echo_is_old() {
         let at = |tsval| {

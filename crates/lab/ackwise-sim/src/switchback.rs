@@ -1,6 +1,6 @@
-//! Experiments on simulated traffic, as `ackwise ab` makes them on live traffic: the policy of an
-//! interface is paused and goes on in blocks, in the order of a coin. The outcomes are worked out
-//! from the interface's counters by the code that the product uses.
+//! Switchback experiments on simulated traffic, like those that `ackwise ab` makes on live traffic:
+//! the policy of an interface is paused and resumed in blocks, in an order drawn by a coin. The
+//! product's code computes the outcomes from the interface's counters.
 
 use std::ops::ControlFlow;
 
@@ -11,21 +11,21 @@ use ackwise_switchback::{Block, Counters, Design, IDLE_MS, Outcome, Samples, Spa
 use crate::build::{self, Simulation};
 use crate::error::SimError;
 
-/// How often what has no counter is looked at, as by `ackwise ab`.
+/// The interval at which values without a counter are sampled, as in `ackwise ab`.
 const SAMPLE: Nanos = 500_000_000;
 
-/// How an experiment is made. Times are nanoseconds.
+/// Parameters of an experiment. Times are nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Experiment {
-    /// The seed of the order of blocks.
+    /// The seed for the order of blocks.
     pub seed: u64,
-    /// Pairs of blocks at most.
+    /// The maximum number of pairs of blocks.
     pub pairs: usize,
     /// When the first block begins.
     pub start: Nanos,
-    /// A block.
+    /// Length of a block.
     pub block: Nanos,
-    /// How much of the beginning of a block does not count.
+    /// The part at the beginning of a block that does not count.
     pub wash_out: Nanos,
 }
 
@@ -52,13 +52,13 @@ struct Course<'a, T, J> {
     started: bool,
 }
 
-/// Runs a run of a scenario in which the first policy at an interface is on and off in blocks.
-/// `treat` is called at the beginning of each block and at each look within, and may do more to the
-/// network: it is how a test plants harm, or has the load drift. `judge` is called after each pair
-/// with all blocks so far, and may end the experiment. Returns the blocks.
+/// Simulates a run of a scenario in which the first policy at an interface is on and off in blocks.
+/// `treat` is called at the beginning of each block and at each sample within, and may change the
+/// network further: tests use it to plant harm or to let the load drift. `judge` is called after each
+/// pair with all blocks so far, and may end the experiment. Returns the blocks.
 ///
 /// # Errors
-/// The scenario has no model here, or no policy at an interface in this arm.
+/// The scenario has no model here, or the arm has no policy at an interface.
 pub fn run(
     scenario: &Scenario,
     spec: &RunSpec,
@@ -102,7 +102,7 @@ where
     T: FnMut(&mut Simulation, Block),
     J: FnMut(&[Outcome]) -> ControlFlow<()>,
 {
-    /// Does what is due now. Returns when to look next; `None` when the experiment is over.
+    /// Does what is due now. Returns when to call it next; `None` when the experiment is over.
     fn look(&mut self, network: &mut Simulation) -> Option<Nanos> {
         let now = network.now;
         let experiment = self.experiment;

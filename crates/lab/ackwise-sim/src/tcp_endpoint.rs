@@ -1,4 +1,4 @@
-//! The ends of `tcp/` as the engine sees them.
+//! TCP endpoints of `tcp/`, as ends of the engine.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::endpoint::{End, RttSamples, Sink, Source, SourceView, Supply};
 use crate::packet::{FlowId, Packet};
 use crate::tcp::{Receiver, ReceiverConfig, Sender, SenderConfig};
 
-/// From here on a slow-start threshold stands for none.
+/// A slow-start threshold from here on means that none is set.
 const INFINITE: u64 = 1 << 60;
 
 impl End for Sender {

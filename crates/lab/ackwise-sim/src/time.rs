@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use ackwise_queue::Nanos;
 
-/// A time that never comes: no event is pending, no timer is set.
+/// A time that never comes: no event is pending, or no timer is set.
 pub(crate) const NEVER: Nanos = Nanos::MAX;
 
-/// A duration in nanoseconds; one that does not fit is the longest that there is.
+/// A duration in nanoseconds, or the longest one if it does not fit.
 pub(crate) fn nanos(duration: Duration) -> Nanos {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

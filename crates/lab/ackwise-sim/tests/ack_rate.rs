@@ -1,4 +1,4 @@
-//! TCP ACK Rate Request, simulated: the sender asks, and the receiver's datapath or its stack
+//! TCP ACK Rate Request, simulated: the sender requests a rate, and the receiver's datapath or stack
 //! obeys, under the contract.
 
 use ackwise_scenario::Scenario;
@@ -8,7 +8,7 @@ use ackwise_sim::{RunOptions, run};
 const OBEYS: &str = "[[arm]]\nname = \"x\"\npolicy = \"every-n\"\nat = \"b\"\nlink = \"wan\"\n\
                      hold = \"25 ms\"\n";
 
-/// Where every ACK may be held for as long as 25 ms, and a window has hundreds of segments.
+/// A network where every ACK may be held for 25 ms, and a window has hundreds of segments.
 fn scenario(line: &str, flow: &str, arm: &str) -> Scenario {
     let text = format!(
         r#"
@@ -71,7 +71,7 @@ const STACK: &str = "environment = \"stack\"\nset = { n = 2 }\nobey_ack_rate = t
 
 #[test]
 fn the_receiver_sends_as_many_acks_as_it_is_asked_for() {
-    // The window limits this sender, so that the contract lets 32 ACKs of each window pass.
+    // The window limits this sender, so the contract lets 32 ACKs of each window pass.
     for (segments, least) in [(4, 3.7), (16, 13.5), (64, 30.0)] {
         for place in [DATAPATH, STACK] {
             let (unasked, asked) = asking(&format!("{{ segments = {segments} }}"), place);
@@ -118,7 +118,7 @@ fn a_sender_does_not_ask_a_receiver_that_does_not_know() {
 fn one_ack_for_each_segment_needs_the_receiver_s_stack() {
     let (_, stack) = asking("{ segments = 1 }", STACK);
     assert!(segments_an_ack(&stack) < 1.01);
-    // An interface can withhold ACKs, and makes none.
+    // An interface can withhold ACKs, but makes none.
     let (_, datapath) = asking("{ segments = 1 }", DATAPATH);
     assert!(segments_an_ack(&datapath) > 1.9);
 }
@@ -155,8 +155,8 @@ fn the_last_segment_does_not_wait_if_it_asks() {
     assert!(waits > at_once + 15.0, "{waits} and {at_once} ms");
 }
 
-/// Ayadi's bit. Only the last segment of a window asks, and the datapath lets that ACK pass, so a
-/// receiver that otherwise waits for 25 ms does not keep the sender waiting.
+/// Ayadi's bit. Only the last segment of a window has it, and the datapath lets the requested ACK
+/// pass, so a receiver that otherwise waits for 25 ms does not delay the sender.
 #[test]
 fn the_last_segment_of_a_window_asks_by_a_bit() {
     let once = |model: &str, more: &str| {
@@ -172,7 +172,7 @@ fn the_last_segment_of_a_window_asks_by_a_bit() {
     let bit = ", ask_ack = true, ask_ack_once = true";
     let deaf = once(bit, "");
     let answered = once(bit, obeys);
-    // Without the limit each ACK lets one segment go, which is the last that the window allows.
+    // Without `ask_ack_once` each ACK lets one segment leave, which is the last that the window allows.
     let each = once(", ask_ack = true", obeys);
     let time = |run: &Run| run.totals.duration_s;
     assert_eq!(requests(&waits), None, "nobody asks");

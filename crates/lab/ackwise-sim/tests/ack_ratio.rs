@@ -1,5 +1,5 @@
-//! ACK congestion control (RFC 5690), simulated: the sender's rules by hand, ACKs that are
-//! lost and found to be, and a receiver that obeys under the contract.
+//! ACK congestion control (RFC 5690), simulated: the sender's rules by hand, the detection of lost
+//! ACKs, and a receiver that obeys under the contract.
 
 mod tcp_support;
 
@@ -60,7 +60,7 @@ fn ack(segments: u64) -> Packet {
     }
 }
 
-/// A sender whose window has 20 segments, all of them out.
+/// A sender whose window has 20 segments, all of them outstanding.
 fn open(permitted: bool) -> Sender {
     let (mut sender, _) = configured(20, 255);
     sender.supply(u64::MAX);
@@ -77,7 +77,7 @@ fn open(permitted: bool) -> Sender {
     sender
 }
 
-/// What the segments that leave now say of the ratio.
+/// The ACK Ratios that the segments leaving now carry.
 fn said(sender: &mut Sender, now: Nanos) -> Vec<Option<u8>> {
     std::iter::from_fn(|| sender.poll_transmit(now))
         .map(|p| match p.ack_option() {
@@ -88,7 +88,7 @@ fn said(sender: &mut Sender, now: Nanos) -> Vec<Option<u8>> {
         .collect()
 }
 
-/// Acknowledges up to each of these numbers; what leaves for each says so.
+/// Acknowledges up to each of these numbers; checks that every segment sent then carries `ratio`.
 fn expect(sender: &mut Sender, acks: &[u64], ratio: Option<u8>) {
     for number in acks {
         let una = sender.acknowledged() / MSS;
@@ -102,42 +102,42 @@ fn expect(sender: &mut Sender, acks: &[u64], ratio: Option<u8>) {
     }
 }
 
-/// By hand from RFC 5690 §4.4 and §4.5, W = 20 segments. R falls after W / (R² - R) windows of W segments: 400/12 = 33.3 segments with R = 4, and
-/// 400/6 = 66.7 with R = 3.
+/// RFC 5690 §4.4 and §4.5 by hand, with W = 20 segments. R falls after W / (R² - R) windows of W
+/// segments: 400/12 = 33.3 segments with R = 4, and 400/6 = 66.7 with R = 3.
 #[test]
 fn the_ratio_follows_a_trace_by_hand() {
     let mut sender = open(true);
-    // R = 2. The ACK of 8 is lost: three ACKs behind that of 10 tell.
+    // R = 2. The ACK of 8 is lost, which three ACKs after that of 10 show.
     expect(&mut sender, &[2, 4, 6, 10, 12, 14], None);
     assert_eq!((sender.ack_ratio(), sender.lost_acks()), (Some(2), 0));
-    // Said from segment 35 on, until that is acknowledged.
+    // R = 4 is carried from segment 35 on, until that segment is acknowledged.
     expect(
         &mut sender,
         &[16, 18, 20, 22, 24, 26, 28, 30, 32, 34],
         Some(4),
     );
     assert_eq!((sender.ack_ratio(), sender.lost_acks()), (Some(4), 1));
-    // The receiver has R = 4. 50 is the first ACK with 33.3 segments behind 16.
+    // The receiver has R = 4. 50 is the first ACK that is 33.3 segments beyond 16.
     expect(&mut sender, &[38, 42, 46], None);
     expect(&mut sender, &[50, 54, 58, 62, 66], Some(3));
-    // An ACK of four still is nothing new until R = 3 is acknowledged.
+    // An ACK of four still shows nothing, until R = 3 is acknowledged.
     expect(&mut sender, &[70, 73, 76], None);
-    // Now it is: the ACK of 79 is lost.
+    // R = 3 is acknowledged: the ACK of 79 is lost.
     expect(&mut sender, &[80, 83, 86], None);
     expect(&mut sender, &[89, 92, 95, 98], Some(6));
     assert_eq!(sender.lost_acks(), 2);
-    // The receiver may go by R = 6 from when it was sent, so that this tells nothing.
+    // The receiver may use R = 6 from when it was sent, so this shows nothing.
     expect(&mut sender, &[102, 105], Some(6));
-    // 400/30 = 13.3 segments behind 89, and R = 6 is acknowledged: it falls.
+    // It is 400/30 = 13.3 segments beyond 89, and R = 6 is acknowledged: R falls.
     expect(&mut sender, &[108, 114, 120], Some(5));
-    // R = 5 is acknowledged by 126; 400/20 = 20 segments behind 108 are so by 131.
+    // R = 5 is acknowledged by 126; 131 is 400/20 = 20 segments beyond 108.
     expect(&mut sender, &[126], None);
     expect(&mut sender, &[131, 136, 141, 146], Some(4));
-    // Segment 147 said so. The ACK of 159 is lost: while that is not sure, R does not fall.
+    // Segment 147 carried R = 4. The ACK of 159 is lost; R does not fall until that is certain.
     expect(&mut sender, &[151, 155, 163, 167, 171], None);
     expect(&mut sender, &[175, 179, 183, 187, 191], Some(8));
     assert_eq!((sender.ack_ratio(), sender.lost_acks()), (Some(8), 3));
-    // 400/56 = 7.1 and 400/42 = 9.5 segments: R falls as often as it may, once a round trip.
+    // 400/56 = 7.1 and 400/42 = 9.5 segments: R falls as often as it may, once per round trip.
     expect(&mut sender, &[199, 207], Some(7));
     expect(&mut sender, &[215], Some(6));
 }
@@ -147,15 +147,15 @@ fn a_window_of_data_doubles_the_ratio_once() {
     let mut sender = open(true);
     expect(&mut sender, &[2, 4, 6, 10, 12, 14], None);
     expect(&mut sender, &[16, 22, 28], Some(4));
-    // Six are more than either ratio, of data that were out when R was doubled.
+    // Six exceed either ratio, but the data were outstanding when R was doubled.
     expect(&mut sender, &[34], Some(4));
     expect(&mut sender, &[38, 42, 46], None);
     assert_eq!((sender.ack_ratio(), sender.lost_acks()), (Some(4), 2));
-    // And this is another window.
+    // This is another window.
     expect(&mut sender, &[54, 58, 62], None);
     expect(&mut sender, &[66, 70, 74, 78, 82], Some(8));
     assert_eq!(sender.lost_acks(), 3);
-    // R falls to 7. Then ten segments are more than 8, and twice seven than half a window.
+    // R falls to 7. Ten segments then exceed 8, and twice seven exceeds half a window.
     expect(&mut sender, &[90, 100], Some(7));
     expect(&mut sender, &[107, 114], None);
     expect(&mut sender, &[121], Some(10));
@@ -179,7 +179,7 @@ fn a_receiver_that_does_not_permit_it_is_told_nothing() {
 fn a_hole_in_the_data_is_no_lost_ack() {
     let mut sender = open(true);
     expect(&mut sender, &[2, 4], None);
-    // Segment 5 comes behind 6: one duplicate with a block, and then an ACK of all.
+    // Segment 5 arrives after 6: one duplicate with a block, and then an ACK of everything.
     let mut duplicate = ack(4);
     duplicate.sack.push(Block {
         start: 5 * MSS,
@@ -231,7 +231,7 @@ fn no_ratio_is_above_the_most() {
     expect(&mut sender, &[16], Some(3));
 }
 
-/// Ends whose window has 200 segments, 40 ms apart, and whose queue holds them.
+/// Ends with a window of 200 segments and a round trip of 40 ms, and a queue that holds the window.
 fn net(data: impl FnMut(&Packet, usize) -> Fate + 'static) -> Net {
     let forward = Pipe::new(20 * MS).rate(100_000_000, 1000).judge(data);
     Net::new(configured(200, 255), forward, Pipe::new(20 * MS))
@@ -254,12 +254,12 @@ fn lost_acks_are_found_and_no_others() {
         assert_eq!(net.receiver.delivered(), 20_000 * MSS);
         let (lost, found) = (net.back.dropped as u64, net.sender.lost_acks());
         assert!(lost > 5, "{lost}");
-        // Right after R was doubled the receiver may go by either.
+        // Just after R was doubled the receiver may use either value.
         assert!(found <= lost && 10 * found >= 6 * lost, "{found} of {lost}");
     }
 }
 
-/// Data lost, late and doubled at random make no ACK count as lost: these ACKs all arrive.
+/// Data lost, late and duplicated at random make no ACK count as lost: these ACKs all arrive.
 #[test]
 fn lost_data_are_no_lost_acks() {
     for seed in 0..40 {
@@ -284,7 +284,7 @@ fn lost_data_are_no_lost_acks() {
     }
 }
 
-/// ACKs that overtake one another by a little are not lost either.
+/// ACKs that are slightly reordered do not count as lost either.
 #[test]
 fn acks_out_of_order_are_no_lost_acks() {
     let mut net = net(|_, _| Fate::Pass);
@@ -345,14 +345,14 @@ fn runs(reverse: &str, arm: &str) -> (Run, Run) {
     (runs.pop().expect("two runs"), with)
 }
 
-/// ACKs that found the queue full.
+/// ACKs dropped by the full queue.
 fn drops(run: &Run) -> u64 {
     let queue = run.queues.iter().find(|queue| queue.name == "wan.reverse");
     queue.expect("the queue of the ACKs").drops
 }
 
 const FAST: &str = "rate = \"50 Mbit/s\", queue = \"500 packets\"";
-/// 2000 ACKs of 54 bytes a second need 864 kbit/s.
+/// A link too slow for 2000 ACKs of 54 bytes per second, which need 864 kbit/s.
 const SLOW: &str = "rate = \"200 kbit/s\", queue = \"20 packets\"";
 const DATAPATH: &str = "set = { n = 1 }\nobey_ack_rate = true\n";
 const STACK: &str = "environment = \"stack\"\nset = { n = 2 }\nobey_ack_rate = true\n";

@@ -1,4 +1,4 @@
-//! In steady state no packet takes memory.
+//! In steady state no packet allocates memory.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ struct Counting;
 
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: everything is left to the system's allocator.
+// SAFETY: every call is forwarded to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         TAKEN.fetch_add(1, Ordering::Relaxed);
@@ -67,6 +67,6 @@ cc = ["newreno"]
     let taken = TAKEN.load(Ordering::Relaxed) - before;
     let hops = network.hops - hops;
     assert!(hops > 30_000, "{hops}");
-    // Losses still find a ring here and there that has to grow once.
+    // A loss still finds a ring now and then that has to grow once.
     assert!(taken <= 8, "{taken} allocations for {hops} packets");
 }

@@ -1,8 +1,8 @@
-//! How often experiments on simulated traffic are wrong, and how soon they find harm. The blocks are
-//! those of real simulated TCP, counted as `ackwise ab` counts them and judged by its code, after
+//! How often experiments on simulated traffic are wrong, and how soon they find harm. The blocks
+//! contain real simulated TCP. They are counted as in `ackwise ab`, and judged by its code after
 //! every pair.
 //!
-//! `make calibrate` makes 1,000 experiments of each kind (`ACKWISE_EXPERIMENTS`); without it some.
+//! `make calibrate` runs 1,000 experiments of each kind (`ACKWISE_EXPERIMENTS`); the default is a few.
 
 use std::ops::ControlFlow;
 
@@ -13,29 +13,29 @@ use ackwise_sim::switchback::{Experiment, run};
 use ackwise_switchback::{Block, Judge, Level, Metric, Outcome, Verdict};
 use rayon::prelude::*;
 
-/// The capacity in the direction of the data, bit/s.
+/// The capacity in the direction of the data, in bit/s.
 const RATE: f64 = 2e6;
 const PAIRS: usize = 60;
 const SECOND: u64 = 1_000_000_000;
 const BLOCK: u64 = 2 * SECOND;
-/// Stands for pairs of blocks that did not suffice.
+/// A number of pairs that stands for "not found within the experiment".
 const NEVER: usize = usize::MAX;
-/// Experiments of each kind when nobody asks for more.
+/// Experiments of each kind by default.
 const SOME: u64 = 20;
 
 /// A kind of traffic.
 struct Load {
     name: &'static str,
-    /// Flows as a scenario has them. The first, `f`, is the one whose ACKs are thinned.
+    /// The flows of a scenario. The first one, `f`, is the one whose ACKs are thinned.
     flows: &'static str,
-    /// The share of the capacity that others leave, by the block and a phase between 0 and 1.
+    /// The share of the capacity that others leave, from the block and a phase between 0 and 1.
     capacity: fn(f64, f64) -> f64,
 }
 
 const BULK: &str = "{ name = \"f\", from = \"a\", to = \"b\", app = \"bulk\", connections = 4, \
                     start_within = \"1 s\" }";
 
-/// Loads that take all that the line carries.
+/// Loads that use everything that the line carries.
 const FULL: [Load; 5] = [
     Load {
         name: "one flow",
@@ -65,13 +65,13 @@ const FULL: [Load; 5] = [
     },
 ];
 
-/// Between all and a fifth of the capacity, once in each unit of time.
+/// Varies between all and a fifth of the capacity, once per unit of time.
 fn pattern(time: f64) -> f64 {
     0.6 + 0.4 * (std::f64::consts::TAU * time).sin()
 }
 
-/// Loads that change within few blocks, leave some of the line unused, or share it with flows that
-/// are not thinned.
+/// Loads that change within a few blocks, leave a part of the line unused, or share it with flows
+/// that are not thinned.
 const OTHER: [Load; 4] = [
     Load {
         name: "a pattern of 24 blocks",
@@ -140,7 +140,7 @@ fn judge() -> Judge {
     }
 }
 
-/// What an experiment has found, and after how many pairs.
+/// What an experiment found, and after how many pairs.
 #[derive(Debug, Clone, Copy, Default)]
 struct Found {
     /// An effect on any judged metric.
@@ -151,8 +151,8 @@ struct Found {
     harms: Option<usize>,
 }
 
-/// One experiment, in which the line carries `factor` of its capacity while the policy is on.
-/// Without harm it is made to the end; with harm until both ways to find it have.
+/// Runs one experiment in which the line carries `factor` of its capacity while the policy is on.
+/// Without harm it runs to its end; with harm it ends once the data and the verdict have shown it.
 fn found(load: &Load, scenario: &Scenario, seed: u64, factor: f64) -> Found {
     let phase = (Rng::stream(seed, 77).next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
     let begun = experiment(seed, PAIRS);
@@ -194,17 +194,17 @@ fn experiments() -> u64 {
     })
 }
 
-/// The error that is allowed to experiments without an effect.
+/// The permitted share of experiments that find an effect where there is none.
 const ERROR: f64 = 0.05;
 
-/// How many of so many experiments may be wrong: their share of 1,000 and more. Of fewer, a number that
-/// an error of exactly that share exceeds with a probability below 1 in 1,000.
+/// How many experiments may be wrong: their share of 1,000 or more. For fewer, the number that an
+/// error of exactly that share exceeds with a probability below 1 in 1,000.
 fn most_wrong(experiments: usize) -> usize {
     if experiments >= 1_000 {
         return (experiments as f64 * ERROR) as usize;
     }
     let n = experiments as f64;
-    // The binomial distribution, from none on.
+    // The binomial distribution, summed from zero.
     let mut exactly = (1.0 - ERROR).powf(n);
     let mut at_most = exactly;
     let mut wrong = 0;
@@ -250,8 +250,8 @@ fn shown(pairs: usize) -> String {
 
 #[test]
 fn a_loss_of_a_tenth_is_found_in_time() {
-    // Where others' flows come and go on the same line, the data of one flow are too noisy to tell a
-    // tenth of the capacity by; the round-trip time tells it.
+    // Where other flows come and go on the same line, the data of one flow are too noisy to show a
+    // tenth of the capacity; the round-trip time shows it.
     let cases = FULL.iter().map(|load| (load, [25, 25]));
     let noisy = (&OTHER[2], [NEVER, 45]);
     for (load, [data_by, harms_by]) in cases.chain([noisy]) {
@@ -284,7 +284,7 @@ fn a_loss_of_a_tenth_is_found_in_time() {
     }
 }
 
-/// The policy of the interface, not only a planted change, is on and off.
+/// The interface's policy itself is on and off, not only a planted change.
 #[test]
 fn a_policy_thins_in_its_blocks_and_only_there() {
     let begun = experiment(5, 12);
@@ -303,7 +303,7 @@ fn a_policy_thins_in_its_blocks_and_only_there() {
             Block::Off => assert!(withheld == 0.0, "{block:?}"),
         }
         assert!(block.rtt_ms.is_some_and(|ms| ms > 20.0), "{block:?}");
-        // The line is full in either.
+        // The line is full in both kinds of blocks.
         assert!(block.data_bytes_per_s > 0.9 * RATE / 8.0, "{block:?}");
     }
     let (effects, _) = judge().effects(&blocks, &ackwise_switchback::METRICS);
@@ -335,6 +335,6 @@ fn without_a_policy_at_an_interface_there_is_no_experiment() {
 #[test]
 fn few_experiments_say_less_than_many() {
     assert_eq!(most_wrong(1_000), 50);
-    // 1 - (the sum of the first six terms of the binomial distribution) is 0.0003, of five 0.0026.
+    // 1 - (the sum of the first six terms of the binomial distribution) is 0.0003; of five, 0.0026.
     assert_eq!(most_wrong(20), 5);
 }

@@ -1,4 +1,4 @@
-//! Links that change, simulated.
+//! Links that change over time, simulated.
 
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::Run;
@@ -53,7 +53,7 @@ fn a_hand_over_shows_in_the_round_trip() {
     let run = one(
         "rate = \"2 Mbit/s\", delay = { steps = [[\"0 s\", \"5 ms\"], [\"10 s\", \"105 ms\"]] }",
     );
-    // Half of the time 100 ms more.
+    // For half of the time the delay is 100 ms longer.
     let steady = one("rate = \"2 Mbit/s\", delay = \"5 ms\"");
     let mean = |run: &Run| run.totals.rtt_us.and_then(|rtt| rtt.mean).unwrap();
     let more = mean(&run) - mean(&steady);

@@ -1,4 +1,4 @@
-//! Drawn lines, chunks, and applications without an end.
+//! Drawn lines, chunks, and applications without end.
 
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{Completion, Report};
@@ -44,7 +44,7 @@ fn completion(rate: &str, app: &str) -> Completion {
 fn chunks_are_in_time_where_the_line_carries_them() {
     let app = "app = \"chunks\"\nchunk = \"500 kB\"\nperiod = \"2 s\"";
     let fine = completion("4 Mbit/s", app);
-    // Due at 0, 2, … 18 s: the tenth has its time until 20 s, the eleventh until 22 s.
+    // Due at 0, 2, … 18 s: the tenth has until 20 s, and the eleventh until 22 s.
     assert_eq!((fine.count, fine.unfinished, fine.late), (10, 0, Some(0)));
     // 500 kB take a second, and 4 % more for headers, at 4 Mbit/s.
     let median = fine.time_us.p50 / 1e6;
@@ -59,7 +59,7 @@ fn chunks_are_late_where_it_does_not() {
     assert_eq!(late.count + late.unfinished, 10);
     // 21 s carry 10.5 MB less the headers.
     assert_eq!(late.count, 6);
-    // With time enough the same chunks are in time.
+    // With enough time the same chunks are in time.
     let longer = completion("4 Mbit/s", &format!("{app}\ndeadline = \"9 s\""));
     assert!(longer.late < Some(10), "{:?}", longer.late);
     assert!(longer.late > Some(0), "{:?}", longer.late);
@@ -76,7 +76,7 @@ fn several_connections_have_chunks_of_their_own() {
 fn applications_without_a_count_go_on_to_the_end() {
     let app = "app = \"request-response\"\nrequest = \"500 B\"\nresponse = \"20 kB\"";
     let exchanges = completion("10 Mbit/s", app);
-    // Two round trips of 40 ms at first, one later, and 16 ms and more for the answer.
+    // At least two round trips of 40 ms first, then one, and 16 ms for the response.
     assert!((200..400).contains(&exchanges.count), "{}", exchanges.count);
     assert!(exchanges.unfinished <= 1);
     let app = "app = \"short-flows\"\nsizes = [\"10 kB\", \"100 kB\"]\nconnections = 2";
@@ -85,7 +85,7 @@ fn applications_without_a_count_go_on_to_the_end() {
         panic!("{:?}", short.by_size);
     };
     assert!(small.count > 40, "{}", small.count);
-    // Each size once a round, two at a time.
+    // Each size comes once per round, two transfers at a time.
     assert!(small.count.abs_diff(large.count) <= 2);
 }
 
@@ -130,7 +130,7 @@ flow.down.connections = { uniform = [1, 3] }
 flow.up.connections = { uniform = [0, 1] }
 "#;
 
-/// A line that was drawn is the same line in every run, and the same bytes pass it.
+/// A drawn line is the same line in every run, and carries the same bytes.
 #[test]
 fn a_small_draw_comes_to_what_it_came_to() {
     let report = simulate(&[DRAWN]);

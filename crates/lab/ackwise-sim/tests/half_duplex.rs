@@ -46,8 +46,8 @@ fn runs(scenario: &Scenario) -> Vec<Run> {
         .runs
 }
 
-/// Seconds that everything took on the medium: 40 bytes of TCP/IP and 14 of Ethernet
-/// a packet.
+/// Seconds that data and ACKs took on the medium, with 40 bytes of TCP/IP and 14 of Ethernet
+/// per packet.
 fn busy(run: &Run) -> [f64; 2] {
     let data = run.totals.bytes + 54 * run.totals.data_segments;
     let acks = run.totals.ack_bytes_on_wire.unwrap_or(0) + 14 * run.totals.acks_on_wire;
@@ -60,7 +60,7 @@ fn acks_cost_the_time_that_they_take() {
     let full = &runs(&slow("full", "", ""))[0];
     let [data, acks] = busy(half);
     let took = half.totals.duration_s;
-    // But for the handshake, and the last ACK.
+    // The difference is the handshake and the last ACK.
     assert!((took - data - acks).abs() < 0.02, "{took}");
     let [data, _] = busy(full);
     let took = full.totals.duration_s;

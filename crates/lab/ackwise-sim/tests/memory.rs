@@ -1,4 +1,4 @@
-//! What connections and packets take, as it is asked for.
+//! Memory of connections and packets, in bytes requested from the allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -11,7 +11,7 @@ struct Counting;
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: everything is left to the system's allocator.
+// SAFETY: every call is forwarded to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         MOST.fetch_max(
@@ -62,7 +62,7 @@ connections = {flows}
     Scenario::parse("many.toml", &text).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// One test, since there is one count.
+/// One test, because there is a single global counter.
 #[test]
 fn a_connection_takes_less_than_two_kilobytes_and_packets_what_they_must() {
     for cc in ["newreno", "cubic"] {
@@ -79,6 +79,6 @@ fn a_connection_takes_less_than_two_kilobytes_and_packets_what_they_must() {
     network.run(|_| true);
     let most = MOST.load(Relaxed) - before;
     assert!(network.hops > 100_000, "{}", network.hops);
-    // A thousandth of what ten thousand flows may take, ten times.
+    // 10 kB for each of the thousand flows.
     assert!(most <= 10_000_000, "{most} bytes");
 }

@@ -1,4 +1,4 @@
-//! A policy of the caller's is asked as those of the list are, and the contract around it holds.
+//! A caller's policy is called as the built-in ones are, and the contract around it holds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{Report, Run};
 use ackwise_sim::{OwnPolicy, RunOptions, SimError, run};
 
-/// Two flows; loss and reordering, and an uplink that ACKs fill, so that every branch is taken.
+/// Two flows with loss and reordering, and an uplink that ACKs fill, so that every branch is taken.
 fn scenario(policy: &str) -> Scenario {
     let text = format!(
         r#"
@@ -50,7 +50,7 @@ cc = ["newreno", "bbr"]
     Scenario::parse("own.toml", &text).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// A policy of the list, called from outside.
+/// A built-in policy, called from outside.
 #[derive(Debug)]
 struct Listed(Policy);
 
@@ -124,7 +124,7 @@ fn policies_of_the_list_called_from_outside_give_the_same_records() {
     assert!(withheld >= 8, "{withheld} policies withheld ACKs");
 }
 
-/// One that would withhold whatever there is, for as long as can be said.
+/// A policy that would withhold every ACK for as long as possible.
 #[derive(Debug, Default)]
 struct Greedy {
     asked: Arc<AtomicU64>,

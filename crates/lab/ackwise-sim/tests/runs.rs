@@ -6,7 +6,7 @@ use ackwise_scenario::Scenario;
 use ackwise_scenario::record::Report;
 use ackwise_sim::{Progress, RunOptions, SimError, run};
 
-/// A host, a router, a host; an uplink that ACKs fill.
+/// A host, a router and a host, with an uplink that ACKs fill.
 const NETWORK: &str = r#"
 [scenario]
 name = "test"
@@ -84,14 +84,14 @@ fn threads_do_not_matter() {
         one.to_json().unwrap(),
         report(&scenario, 4).to_json().unwrap()
     );
-    // Seeds do: what the wire loses is drawn from them.
+    // Seeds make a difference: what the wire loses is drawn from them.
     assert_ne!(
         one.runs[0].totals.retransmits,
         one.runs[1].totals.retransmits
     );
 }
 
-/// Whoever changes what the simulator does on purpose writes the new number here;
+/// Whoever changes the simulator's behaviour on purpose writes the new number here;
 /// it must be the same in debug and release builds.
 #[test]
 fn a_record_is_the_same_everywhere() {
@@ -228,7 +228,7 @@ cc = ["newreno"]
     let completion = short.completion.as_ref().unwrap();
     assert_eq!((completion.count, completion.unfinished), (20, 0));
     assert_eq!(short.bytes, 10 * 110_000);
-    // A handshake and the data take two round trips of 22 ms at least.
+    // A handshake and the data take at least two round trips of 22 ms.
     assert!(completion.time_us.min.unwrap() > 33_000.0, "{completion:?}");
     let asks = of("asks");
     assert_eq!(asks.completion.as_ref().unwrap().count, 20);
@@ -249,14 +249,14 @@ fn a_kernel_parameter_that_changes_nothing_here_is_taken() {
     assert_eq!(report(&scenario(&[&sysctl, BULK]), 1).runs.len(), 1);
 }
 
-/// An ACK rides on the next request, or on the response, if that leaves before it has
+/// An ACK is piggybacked on the next request or response if that leaves before the ACK has
 /// to leave by itself.
 #[test]
 fn acks_are_piggybacked_on_data_of_the_other_direction() {
     let flow = "[[flow]]\nname = \"asks\"\nfrom = \"sender\"\nto = \"receiver\"\n\
                 app = \"request-response\"\nrequest = \"500 B\"\nresponse = \"1 kB\"\n\
                 count = 20\n[sweep]\ncc = [\"newreno\", \"cubic\"]\n";
-    // The last response's; and Linux's of the first, which it takes for no conversation.
+    // The last response's ACK, and Linux's first, when it does not see a conversation yet.
     for (run, acks) in report(&scenario(&[NETWORK, flow]), 1)
         .runs
         .iter()
@@ -269,8 +269,8 @@ fn acks_are_piggybacked_on_data_of_the_other_direction() {
     }
 }
 
-/// A pure ACK has the number of what its host sends next: with one of before the last request it
-/// would be an old segment, and no policy withholds those.
+/// A pure ACK has the sequence number of its host's next data. With a number from before the last
+/// request it would be an old segment, which no policy withholds.
 #[test]
 fn acks_of_responses_are_thinned() {
     let flow = "[[flow]]\nname = \"asks\"\nfrom = \"sender\"\nto = \"receiver\"\n\
@@ -291,7 +291,7 @@ fn acks_of_responses_are_thinned() {
     assert!(reasons.get("unacceptable").is_none(), "{thinned}");
 }
 
-/// The last segment of a transfer has its FIN, and the receiver's FIN comes back at once: the next
+/// The last segment of a transfer has the FIN, and the receiver's FIN comes back at once: the next
 /// transfer begins half a round trip after the last byte of this one has arrived.
 #[test]
 fn the_end_of_a_transfer_takes_no_round_trip_of_its_own() {
@@ -323,7 +323,7 @@ fn what_it_has_no_model_of_is_refused_with_its_place() {
         "name = \"sender\"\nsysctl = { \"net.ipv4.tcp_rmem\" = \"1 2 3\" }",
         1,
     );
-    // Neither a rate nor a delay: nothing holds a sender back.
+    // Without a rate or a delay nothing limits the sender.
     let free: String = NETWORK
         .lines()
         .map(|line| match line.split_once(" = {") {
@@ -381,7 +381,7 @@ link = "wan"
     }
 }
 
-/// A flow may be called what a node or a link is called, and stands further down.
+/// A flow may have the name of a node or a link that is defined before it.
 #[test]
 fn what_is_refused_is_pointed_at_where_it_stands() {
     let line = |parts: &[&str], wanted: &str| {
@@ -406,7 +406,7 @@ fn what_is_refused_is_pointed_at_where_it_stands() {
     }
 }
 
-/// Two sweeps over `sack` would come out the same, under two names.
+/// Two sweeps over `sack` would give the same runs under two names.
 #[test]
 fn sack_is_not_left_out_or_used_against_the_file() {
     let with =
@@ -494,7 +494,7 @@ fn a_cancelled_run_leaves_those_that_are_finished() {
     );
 }
 
-/// Two flows leave by one interface; a policy that is for the second.
+/// Two flows leave by one interface, with a policy for the second only.
 #[test]
 fn a_policy_for_one_flow_leaves_the_other_alone() {
     let second = BULK.replace("\"bulk\"\nfrom", "\"second\"\nfrom");
@@ -509,7 +509,7 @@ link = "wan"
 flows = ["second"]
 set = { n = 8, warm = 0 }
 "#;
-    // No loss, so that ACKs depend on nothing but their own flow's data.
+    // No loss, so that ACKs depend only on the data of their own flow.
     let network = NETWORK.replace("50 packets", "5000 packets");
     let report = run(
         &scenario(&[&network, BULK, &second, arms]),
@@ -535,8 +535,8 @@ set = { n = 8, warm = 0 }
     );
 }
 
-/// A sender that the receiver's window limits is as fast with held ACKs as without, to 3 %:
-/// an ACK that opens a 32nd of the window does not wait. It lost a fifth.
+/// A sender limited by the receiver's window is as fast with held ACKs as without, to 3 %:
+/// an ACK that opens a 32nd of the window does not wait. It used to lose a fifth.
 #[test]
 fn s5_a_sender_that_fills_its_window_is_not_slowed_down() {
     let network = NETWORK
@@ -575,8 +575,8 @@ link = "wan"
     }
 }
 
-/// The time in which nothing arrives counts: to the end for a bulk transfer without a size, not for
-/// one that is done.
+/// The time in which nothing arrives counts: until the end for a bulk transfer without a size, but
+/// not for one that is done.
 #[test]
 fn a_flow_that_stalls_has_less_goodput_not_more() {
     let ends = r#"forward = { rate = { steps = [["0 s", "10 Mbit/s"], ["2 s", "1 kbit/s"]] }, delay = "10 ms", queue = "50 packets" }"#;
@@ -597,8 +597,8 @@ fn a_flow_that_stalls_has_less_goodput_not_more() {
     assert!(done.goodput_bps > 0.7 * whole.goodput_bps, "{done:?}");
 }
 
-/// Goodput of what starves is over the time until the end of the run: of chunks always, since
-/// pauses belong to them, and of a transfer that was not finished.
+/// The goodput of a starved flow is taken over the time until the end of the run: always for chunks,
+/// whose pauses count, and for a transfer that was not finished.
 #[test]
 fn the_goodput_of_what_starves_is_over_the_whole_time() {
     let ends = r#"forward = { rate = { steps = [["0 s", "10 Mbit/s"], ["2 s", "0 kbit/s"], ["100 s", "10 Mbit/s"]] }, delay = "10 ms", queue = "50 packets" }"#;

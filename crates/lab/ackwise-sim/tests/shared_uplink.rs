@@ -1,4 +1,4 @@
-//! Where an upload fills the queue that the ACKs wait in, `adaptive` lets every ACK pass.
+//! Where an upload fills the queue in which the ACKs wait, `adaptive` lets every ACK pass.
 
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::Run;
@@ -35,7 +35,7 @@ cc = "cubic"
 start = "2 s"
 "#;
 
-/// `adaptive` beside nothing: at the client the ACKs leave, at the server they come in.
+/// An arm with `adaptive` and one without. The ACKs leave at the client, and come in at the server.
 fn arms(node: &str) -> String {
     let position = if node == "client" {
         "receiver"
@@ -49,12 +49,12 @@ fn arms(node: &str) -> String {
     )
 }
 
-/// Where a loss falls decides on one run: so many lengths of the path are judged together.
+/// The place of a loss decides a single run, so the results for several path lengths are averaged.
 const LENGTHS_MS: std::ops::Range<u32> = 36..46;
 
-/// What the runs came to, their means.
+/// Means over the runs.
 struct Outcome {
-    /// Goodput of the download, bit/s.
+    /// Goodput of the download in bit/s.
     download: f64,
     /// Share of the ACKs that were withheld and superseded.
     saved: f64,
@@ -91,7 +91,7 @@ fn outcomes(parts: &[&str], node: &str) -> [Outcome; 2] {
     })
 }
 
-/// Where only ACKs fill the uplink, thinning wins.
+/// Where only ACKs fill the uplink, thinning improves the download.
 #[test]
 fn alone_on_the_uplink_it_thins() {
     let [nothing, adaptive] = outcomes(&[], "client");
@@ -101,7 +101,7 @@ fn alone_on_the_uplink_it_thins() {
 }
 
 /// What leaves beside the ACKs is counted at the interface, so that the download does not
-/// lose to it.
+/// suffer from it.
 #[test]
 fn beside_an_upload_every_ack_passes() {
     let [nothing, adaptive] = outcomes(&[UPLOAD], "client");
@@ -110,15 +110,15 @@ fn beside_an_upload_every_ack_passes() {
     assert!(share > 0.9, "{share}");
 }
 
-/// At the sender the ACKs come in: what leaves there does not share their way, and what
-/// leaves beside them elsewhere is not seen.
+/// At the sender the ACKs come in: what leaves there does not share their uplink, and what
+/// leaves beside them elsewhere is not visible.
 #[test]
 fn where_the_acks_come_in_nothing_is_counted() {
     let [_, adaptive] = outcomes(&[UPLOAD], "server");
     assert!(adaptive.saved > 0.4, "{}", adaptive.saved);
 }
 
-/// A thin flow beside the download is no upload.
+/// A low-rate flow beside the download does not count as an upload.
 #[test]
 fn an_exchange_now_and_then_fills_nothing() {
     let chunks = "\"chunks\"\nchunk = \"200 B\"\nperiod = \"5 s\"";
@@ -127,8 +127,8 @@ fn an_exchange_now_and_then_fills_nothing() {
     assert!(adaptive.saved > 0.5, "{}", adaptive.saved);
 }
 
-/// Requests are short packets, and wait for data: they do not fill the uplink, however many
-/// there are. Forms and pictures that are sent do.
+/// Requests are short packets that wait for responses: they do not fill the uplink, however many
+/// there are. Uploads of forms and pictures do.
 #[test]
 fn requests_fill_nothing_and_full_packets_do() {
     for (request, thins) in [("500 B", true), ("20 kB", false)] {

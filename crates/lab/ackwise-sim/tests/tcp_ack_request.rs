@@ -1,4 +1,4 @@
-//! The bit that asks for an ACK at once, between two ends: which segments have it.
+//! The bit that requests an immediate ACK, between two ends: which segments have it.
 
 mod tcp_support;
 
@@ -10,7 +10,7 @@ use tcp_support::{MS, Net, Pipe, SECOND, Sent, ends, lose};
 const MSS: u64 = 1448;
 const DELAY: u64 = 50 * MS;
 
-/// A transfer of 400 segments that asks, with so many out at most.
+/// A transfer of 400 segments that requests ACKs, with at most `window` segments outstanding.
 fn asking(socket: &SocketOptions, window: u32, lost: &[u64]) -> Net {
     let model = TcpModel {
         handshake: Some(false),
@@ -28,10 +28,10 @@ fn asking(socket: &SocketOptions, window: u32, lost: &[u64]) -> Net {
     net
 }
 
-/// Checks who asks; returns how many new segments and how many retransmissions do.
+/// Checks which segments request an ACK; returns how many new ones and how many retransmissions do.
 fn check(net: &Net) -> (usize, usize) {
     let (mut new, mut again) = (0, 0);
-    // Where the outstanding request ends.
+    // The end of the outstanding request.
     let mut end = 0;
     for sent in &net.log {
         let packet = &sent.packet;
@@ -63,7 +63,7 @@ fn a_window_asks_once() {
     assert!((39..=45).contains(&new), "{new} of 40 windows");
 }
 
-/// Segment 49 asks and is lost, 40 is sent again: then 49's request is still outstanding.
+/// Segment 49 makes a request and is lost, and 40 is retransmitted: 49's request is still outstanding.
 #[test]
 fn a_retransmission_asks_and_takes_no_request_back() {
     let net = asking(&SocketOptions::default(), 10, &[40, 49, 110, 201]);
@@ -78,8 +78,8 @@ fn a_retransmission_asks_and_takes_no_request_back() {
     assert!((30..=60).contains(&new), "{new}");
 }
 
-/// Segment 49 asks. Once it is acknowledged, 52, 54 and 56 behind it are sent again: their request is
-/// outstanding until the last of them is acknowledged, and new data meanwhile do not ask.
+/// Segment 49 makes a request. Once it is acknowledged, 52, 54 and 56 beyond it are retransmitted: their
+/// request is outstanding until the last of them is acknowledged, and new data make none meanwhile.
 #[test]
 fn a_request_is_outstanding_to_the_farthest_end_that_asked() {
     let net = asking(&SocketOptions::default(), 10, &[49, 52, 54, 56]);

@@ -1,4 +1,4 @@
-//! How Linux hands segments down: in chunks, the last of which is pushed.
+//! How Linux hands segments down: in chunks, with PSH on the last segment.
 
 mod tcp_support;
 
@@ -12,7 +12,7 @@ use tcp_support::{MS, ends};
 const US: Nanos = 1_000;
 const MSS: u64 = 1448;
 
-/// A connection of 100 ms round trip with ten segments out, in congestion avoidance.
+/// A connection with a round trip of 100 ms and ten segments outstanding, in congestion avoidance.
 fn open(defer_chunks: bool) -> Sender {
     let model = TcpModel {
         initial_ssthresh: Some(QueueLimit::Packets(5)),
@@ -46,7 +46,7 @@ fn ack(flags: Flags, segments: u64, tsecr: Nanos) -> Packet {
     }
 }
 
-/// What leaves: P if it is pushed.
+/// The segments that leave; `P` marks one with PSH.
 fn sent(sender: &mut Sender, now: Nanos) -> String {
     std::iter::from_fn(|| sender.poll_transmit(now))
         .map(|p| {
@@ -59,7 +59,7 @@ fn sent(sender: &mut Sender, now: Nanos) -> String {
         .collect()
 }
 
-/// Acknowledges the segments after those before, at the times, and says what leaves.
+/// Acknowledges segments at the given times, and returns what leaves each time.
 fn after(sender: &mut Sender, acks: &[(u64, Nanos)]) -> Vec<String> {
     let send = |&(segments, at): &(u64, Nanos)| {
         sender.on_packet(&ack(Flags::empty(), segments, 100 * MS), at);
@@ -71,8 +71,8 @@ fn after(sender: &mut Sender, acks: &[(u64, Nanos)]) -> Vec<String> {
 #[test]
 fn what_is_less_than_a_chunk_waits_for_an_ack_that_is_due() {
     let t = 200 * MS;
-    // The first has nothing that left within a millisecond before it. The second
-    // waits, so that the third lets two out.
+    // Nothing left within a millisecond before the first ACK. The second ACK's segment
+    // waits, so that the third ACK lets two leave.
     let acks = [(1, t), (2, t + 500 * US), (3, t + 900 * US)];
     assert_eq!(after(&mut open(true), &acks), ["-", "", "-P"]);
     assert_eq!(after(&mut open(false), &acks), ["-", "-", "-"]);
@@ -80,7 +80,7 @@ fn what_is_less_than_a_chunk_waits_for_an_ack_that_is_due() {
 
 #[test]
 fn nothing_waits_for_an_ack_that_is_far() {
-    // Much earlier than a round trip after the first was sent.
+    // Much earlier than a round trip after the first segment was sent.
     let t = 150 * MS;
     let acks = [(1, t), (2, t + 500 * US)];
     assert_eq!(after(&mut open(true), &acks), ["-", "-"]);
@@ -96,7 +96,7 @@ fn a_chunk_is_a_millisecond_of_the_pacing_rate() {
     sender.supply(u64::MAX);
     sender.open(0);
     sender.poll_transmit(0).expect("a SYN");
-    // 2 · 100 segments in 40 ms: 4.9 in 1/1024 s.
+    // 2 · 100 segments in 40 ms: 4.9 segments in 1/1024 s.
     sender.on_packet(&ack(Flags::SYN, 0, 0), 40 * MS);
     assert_eq!(sent(&mut sender, 40 * MS), "---P".repeat(25));
 }

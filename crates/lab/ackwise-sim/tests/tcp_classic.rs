@@ -1,7 +1,7 @@
-//! Tahoe, Reno and NewReno, against traces worked out by hand.
+//! Tahoe, Reno and NewReno, compared with traces worked out by hand.
 //!
 //! On a path without a rate all packets of a burst arrive at the same time, 50 ms
-//! later; so everything happens at multiples of 50 ms and can be written down.
+//! later, so everything happens at multiples of 50 ms and is easy to write down.
 
 mod tcp_support;
 
@@ -10,7 +10,7 @@ use ackwise_scenario::tcp_model::{PartialAck, Stack};
 use ackwise_scenario::{SocketOptions, TcpModel};
 use tcp_support::{Fate, MS, Net, Pipe, SECOND, ends, lose};
 
-/// Ten segments at once, every segment acknowledged.
+/// Ten segments at once, with every segment acknowledged.
 fn trace(cc: &str, stack: Stack, lost: &[u64]) -> Net {
     let model = TcpModel {
         stack: Some(stack),
@@ -27,7 +27,7 @@ fn trace(cc: &str, stack: Stack, lost: &[u64]) -> Net {
     Net::new(ends, forward, Pipe::new(50 * MS))
 }
 
-/// Numbers of the segments that left at a time; negative ones were sent before.
+/// Numbers of the segments that left at a time; negative ones are retransmissions.
 fn at(net: &Net, ms: u64) -> Vec<i64> {
     net.data()
         .iter()
@@ -46,14 +46,14 @@ fn reno_repairs_one_loss_in_a_round_trip() {
     let mut net = trace("reno", Stack::Rfc, &[1]);
     net.start(u64::MAX);
     net.run_until(100 * MS);
-    // ACK 1: cwnd 11, two more leave (RFC 5681 §3.1). Eight duplicates: 1 and 2 let
-    // one out each (RFC 3042); the third halves what is out but for those two,
-    // (14 - 1 - 2) / 2 = 5 segments and a half, and sends 1 again; five more inflate
-    // 5.5 + 3 to 13.5, and 13 are out: none leaves.
+    // ACK 1: cwnd 11, two more leave (RFC 5681 §3.1). Of eight duplicates, 1 and 2 let
+    // one segment leave each (RFC 3042). The third halves the flight without those two,
+    // (14 - 1 - 2) / 2 = 5 segments and a half, and retransmits 1. Five more inflate
+    // 5.5 + 3 to 13.5, and 13 are outstanding: none leaves.
     assert_eq!(at(&net, 100), [10, 11, 12, 13, -1]);
     assert_eq!(segments(&net), (5, 5));
     net.run_until(200 * MS);
-    // Duplicates of 10 to 13 come first: 14.5 … 17.5. Then ACK 14 ends recovery.
+    // The duplicates of 10 to 13 come first: 14.5 … 17.5. Then ACK 14 ends recovery.
     assert_eq!(at(&net, 200), [14, 15, 16, 17, 18]);
     assert_eq!(segments(&net), (5, 5));
     assert_eq!(net.sender.stats().fast_recoveries, 1);
@@ -63,7 +63,7 @@ fn reno_repairs_one_loss_in_a_round_trip() {
 
 #[test]
 fn tahoe_goes_back() {
-    // ns-2: cwnd 1, and everything after the hole again, arrived or not.
+    // ns-2: cwnd 1, and everything after the hole is retransmitted, whether it arrived or not.
     let mut net = trace("tahoe", Stack::Ns2, &[0, 5]);
     net.start(u64::MAX);
     net.run_until(100 * MS);
@@ -71,11 +71,11 @@ fn tahoe_goes_back() {
     assert_eq!(segments(&net), (1, 5));
     assert!(net.data().last().unwrap().2, "but it was sent before");
     net.run_until(200 * MS);
-    // Duplicates of 10 and 11; then 0 fills up to 5. Slow start from there: 6 has
-    // arrived long ago, and goes again.
+    // Duplicates of 10 and 11; then 0 fills the hole up to 5. Slow start from there: 6 arrived
+    // long ago, and is retransmitted.
     assert_eq!(at(&net, 200), [-5, -6]);
     net.run_until(300 * MS);
-    // 5 brings ACK 12; 6 is a duplicate, but not the third.
+    // 5 brings ACK 12; 6 gives a duplicate, but not the third one.
     assert_eq!(at(&net, 300), [12, 13, 14, 15]);
     assert_eq!(segments(&net).1, 5);
 }
@@ -85,16 +85,16 @@ fn newreno_takes_a_partial_ack_for_the_next_hole() {
     let mut net = trace("newreno", Stack::Rfc, &[0, 4]);
     net.start(u64::MAX);
     net.run_until(100 * MS);
-    // Eight duplicates: two by Limited Transmit, 0 again, (12 - 2) / 2 + 3 + 5 = 13.
+    // Eight duplicates: two by Limited Transmit, then 0 again, (12 - 2) / 2 + 3 + 5 = 13.
     assert_eq!(at(&net, 100), [10, 11, 0, 12]);
     net.run_until(200 * MS);
-    // Duplicates of 10 and 11: 15. ACK 4 is partial: 4 again, deflated by four and
-    // inflated by one: 5 + 7 = 12 from 4 on, so 15; the duplicate of 12: 16.
+    // The duplicates of 10 and 11: 15. ACK 4 is partial: 4 again, deflated by four and
+    // inflated by one: 5 + 7 = 12 from 4 on, so 15. The duplicate of 12: 16.
     assert_eq!(at(&net, 200), [13, 14, -4, 15, 16]);
     assert_eq!(segments(&net), (5, 5));
     net.run_until(300 * MS);
-    // Duplicates of 13 and 14; 4 brings ACK 15, beyond the recovery point 12: four
-    // are out, so min(ssthresh, 4 + 1) = 5.
+    // The duplicates of 13 and 14; 4 brings ACK 15, beyond the recovery point 12: four
+    // are outstanding, so the window is min(ssthresh, 4 + 1) = 5.
     assert_eq!(at(&net, 300), [17, 18, 19, 20, 21]);
     assert_eq!(segments(&net), (5, 5));
     assert_eq!(net.sender.stats().fast_recoveries, 1);
@@ -102,8 +102,8 @@ fn newreno_takes_a_partial_ack_for_the_next_hole() {
 
 #[test]
 fn reno_takes_a_partial_ack_for_the_end() {
-    // The same losses: ACK 4 ends recovery. What was sent before it is no proof of a
-    // second loss for the third duplicate, as it is not beyond the recovery point.
+    // The same losses: ACK 4 ends recovery. The third duplicate is no proof of a second
+    // loss, as it is not beyond the recovery point.
     let mut net = trace("reno", Stack::Rfc, &[0, 4]);
     net.start(u64::MAX);
     net.run_until(10 * SECOND);
@@ -111,8 +111,8 @@ fn reno_takes_a_partial_ack_for_the_end() {
     assert_eq!(net.sender.stats().fast_recoveries, 1);
 }
 
-/// RFC 6582 §4: with a window full of holes the impatient variant's timer runs out,
-/// the slow-but-steady one, which is Linux', repairs one hole each round trip.
+/// RFC 6582 §4: with a window full of holes the impatient variant runs into a timeout, while
+/// the slow-but-steady one, which is that of Linux, repairs one hole per round trip.
 #[test]
 fn impatience_is_a_choice() {
     let timeouts = |stack, partial_ack| {
@@ -156,7 +156,7 @@ fn timeouts_double() {
     net.start(1);
     net.run_until(200 * SECOND);
     let times: Vec<u64> = net.data().iter().map(|(at, ..)| at / MS).collect();
-    // 1 s initially, doubled up to 60 s (RFC 6298 §2.1, §5.5).
+    // Initially 1 s, doubled up to 60 s (RFC 6298 §2.1, §5.5).
     assert_eq!(
         times,
         [
@@ -165,8 +165,8 @@ fn timeouts_double() {
     );
 }
 
-/// Karn: what was sent twice gives no sample, and the back-off stays until
-/// something sent once is acknowledged (RFC 6298 §3, §5.7).
+/// Karn's algorithm: a retransmitted segment gives no sample, and the back-off stays until
+/// a segment sent only once is acknowledged (RFC 6298 §3, §5.7).
 #[test]
 fn retransmissions_are_not_timed() {
     let model = TcpModel {
@@ -192,7 +192,7 @@ fn retransmissions_are_not_timed() {
     net.run_until(20 * SECOND);
     assert_eq!(net.sender.acknowledged(), 2);
     assert_eq!(net.sender.stats().rtt_samples, 1);
-    // 100 ms and the receiver's 200: 300 + 4 · 150 = 900, below the least of 1 s.
+    // 100 ms and the receiver's 200: 300 + 4 · 150 = 900, below the minimum of 1 s.
     assert_eq!(net.sender.rto(), SECOND);
 }
 
@@ -216,7 +216,7 @@ fn nothing_is_sent_beyond_the_offered_window() {
     assert!(net.sender.acknowledged() > 40 * 1448);
 }
 
-/// RFC 3168: one reduction a window, ECE until CWR, no mark on a retransmission.
+/// RFC 3168: one reduction per window, and ECE until CWR; a mark causes no retransmission.
 #[test]
 fn an_echo_halves_once() {
     for cc in ["newreno", "sack", "reno"] {
@@ -255,7 +255,7 @@ fn an_echo_halves_once() {
     }
 }
 
-/// The dumbbell of Saldana 2013: 10 Mbit/s, 40 ms one way, 50 packets, ns-2's ends.
+/// The dumbbell of Saldana 2013: 10 Mbit/s, 40 ms one way, 50 packets, and ns-2's ends.
 #[test]
 fn tahoe_in_the_dumbbell_swings_as_published() {
     let model = TcpModel {

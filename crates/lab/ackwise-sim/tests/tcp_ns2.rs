@@ -1,9 +1,9 @@
 //! The senders of the `ns2` stack send what those of ns-2.35 send, packet by packet.
 //!
-//! `ns2/*.txt` are traces of ns-2.35 (`scripts/peers/trace.tcl` makes them): microseconds
+//! `ns2/*.txt` are traces of ns-2.35, made by `scripts/peers/trace.tcl`: microseconds
 //! since the start, and the packet's number. Losses follow from the numbers of the packets
-//! on each way, so that nothing is left to chance; a sender that differs in one decision
-//! differs in all that follows.
+//! in each direction, so that nothing is random; a sender that differs in one decision
+//! differs in everything that follows.
 
 mod tcp_support;
 
@@ -16,7 +16,7 @@ use tcp_support::{Fate, Net, Pipe, SECOND, ends};
 const SEGMENT: u64 = 550;
 const DELAY_NS: u64 = 20_013_700;
 
-/// The trace of ns-2's agent, and ours of the same flow.
+/// The trace of ns-2's agent, and ours for the same flow.
 fn traces(
     agent: &str,
     golden: &str,
@@ -45,7 +45,7 @@ fn traces(
         .rate(ack_bps, 10_000)
         .judge(move |_, n| drop_if(n >= 5 && matches!(n % 5, 1 | 3)));
     let mut net = Net::new(ends(cc, &model, &SocketOptions::default()), data, acks);
-    // As late after a tick of the clock as the trace begins.
+    // The same offset after a tick of the clock as at the beginning of the trace.
     let start = 100;
     net.now = start;
     net.start(u64::MAX);
@@ -73,7 +73,7 @@ fn traces(
 }
 
 fn same([theirs, ours]: [Vec<(u64, u64)>; 2]) {
-    // ns-2 counts time in floats: a bit of slack, far less than a packet takes.
+    // ns-2 counts time in floats: allow some slack, far less than a packet takes.
     let differs = |n: &usize| {
         let ((at, number), (at2, number2)) = (theirs[*n], ours[*n]);
         number != number2 || at.abs_diff(at2) > 10

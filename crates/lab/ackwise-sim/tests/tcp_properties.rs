@@ -10,7 +10,7 @@ use ackwise_sim::tcp::congestion_controls;
 use proptest::prelude::*;
 use tcp_support::{Fate, MS, Net, Pipe, SECOND, ends};
 
-/// A path that misbehaves, at random but repeatably.
+/// A path that misbehaves at random, but repeatably.
 #[derive(Debug, Clone)]
 struct Weather {
     seed: u64,
@@ -74,16 +74,16 @@ fn net(cc: &str, model: &TcpModel, socket: &SocketOptions, w: &Weather) -> Net {
     Net::new(ends(cc, model, socket), forward, back)
 }
 
-/// Runs to the end, and checks on the way.
+/// Runs a transfer to its end, and checks it on the way.
 fn transfer(mut net: Net, bytes: u64) -> Result<Net, TestCaseError> {
     net.keep_log = true;
     net.start(bytes);
     net.sender.close();
     net.drain();
     let (mut delivered, mut acknowledged) = (0, 0);
-    // With 30 % loss both ways half of the timeouts help nothing; thirty of them in a row
-    // are as good as impossible. Each may take the longest RTO, 120 s: a round-trip time
-    // that was measured across a backed-off timeout keeps the next ones long.
+    // With 30 % loss in both directions half of the timeouts achieve nothing, and thirty of them
+    // in a row are practically impossible. Each may take the maximum RTO, 120 s: a round-trip time
+    // that was measured across a backed-off timeout keeps the next timeouts long.
     let patience = 30 * 120 * SECOND;
     let mut moved_at = 0;
     while !net.sender.is_done() {
@@ -106,7 +106,7 @@ fn transfer(mut net: Net, bytes: u64) -> Result<Net, TestCaseError> {
     Ok(net)
 }
 
-/// Cumulative ACKs never go back; nothing is made of nothing.
+/// Cumulative ACKs never go back, and acknowledge only what was sent.
 fn check_log(net: &Net) -> Result<(), TestCaseError> {
     let mut last = 0;
     let mut highest = 0;

@@ -1,4 +1,4 @@
-//! SACK, RACK, TLP, PRR and CUBIC between two ends, against traces worked out by hand.
+//! SACK, RACK, TLP, PRR and CUBIC between two ends, compared with traces worked out by hand.
 
 mod tcp_support;
 
@@ -40,10 +40,10 @@ fn sack_repairs_several_losses_at_once() {
     let mut net = quiet("sack", TcpModel::default(), forward);
     net.start(u64::MAX);
     net.run_until(100 * MS);
-    // Arrived: 1 3 5 6 7 8 9. SACK of 1: pipe 9, so 10 leaves; of 3: 11. With 5 there
-    // are three runs above 0: lost; 12 are out, 9 of them in the pipe: threshold
-    // (12 - 3 - 1) / 2 = 4. 0 leaves. 6: 2 is lost. 7: 4 is lost. Pipe is then
-    // 12 - 5 sacked - 3 lost + 1 = 5; 8: 4, 9: 3, so 2 leaves.
+    // 1 3 5 6 7 8 9 arrive. SACK of 1: pipe 9, so 10 leaves; SACK of 3: 11. With 5 there
+    // are three runs above 0, so 0 is lost. 12 are outstanding, 9 of them in the pipe: threshold
+    // (12 - 3 - 1) / 2 = 4. 0 leaves. With 6, 2 is lost. With 7, 4 is lost. The pipe is then
+    // 12 - 5 sacked - 3 lost + 1 = 5; with 8 it is 4, and with 9 it is 3, so 2 leaves.
     let first = at(&net, 100);
     assert_eq!(first[..3], [(10, false), (11, false), (0, true)]);
     assert_eq!(segments(&net), (4, 4));
@@ -66,7 +66,7 @@ fn a_lost_tail_is_rescued_in_recovery() {
         (net.sender.stats().timeouts, net.receiver.delivered())
     };
     assert_eq!(run(&[3, 9]), (0, 14_480));
-    // Nothing above it and no recovery: only the timer knows.
+    // Nothing arrived above it and there is no recovery: only the timer finds it.
     assert_eq!(run(&[9]), (0, 9 * 1448));
 }
 
@@ -81,7 +81,7 @@ fn a_probe_finds_a_lost_tail() {
     assert_eq!(net.data().len(), 10);
     net.run_until(10 * SECOND);
     let probe = net.data()[10];
-    // The ACK of 0 to 8 at 100 ms; one is out then: 2 · 100 ms and the least RTO.
+    // The ACK of 0 to 8 comes at 100 ms, with one outstanding: 2 · 100 ms and the minimum RTO.
     assert_eq!((probe.1, probe.2), (9, true));
     assert_eq!(
         probe.0,
@@ -93,7 +93,7 @@ fn a_probe_finds_a_lost_tail() {
 
 #[test]
 fn a_probe_is_new_data_if_there_are_some() {
-    // All ACKs are lost from 0.3 s on, but data wait: the probe is a new segment.
+    // All ACKs are lost from 0.3 s on, but data wait, so the probe is a new segment.
     let model = TcpModel {
         ack_every: Some(1),
         ..TcpModel::default()
@@ -113,13 +113,13 @@ fn a_probe_is_new_data_if_there_are_some() {
     let last_ack = net.windows.last().unwrap().0;
     let probe = net.data().into_iter().find(|d| d.0 > last_ack).unwrap();
     assert!(!probe.2, "a new segment");
-    // 2 · 100 + 2 ms, if the timeout of what has been out longest is not earlier:
+    // 2 · 100 + 2 ms, unless the timeout of the oldest outstanding segment is earlier:
     // 300 ms after it left, which was a round trip before.
     assert_eq!(probe.0, last_ack + 200 * MS);
 }
 
-/// RFC 8985 §6.2: late by less than a quarter of the round trip is not lost; by more
-/// it is, and the DSACK that follows takes the reduction back.
+/// RFC 8985 §6.2: a delay of less than a quarter of the round trip is no loss. A longer one
+/// is, and the DSACK that follows undoes the reduction.
 #[test]
 fn reordering_is_given_a_quarter_of_the_round_trip() {
     let run = |late: u64| {
@@ -137,7 +137,7 @@ fn reordering_is_given_a_quarter_of_the_round_trip() {
         let s = net.sender.stats();
         (s.retransmits, s.undos, segments(&net).0)
     };
-    // Two segments above it: less than three, so time decides. The two ACKs that only
+    // Two segments above it are less than three, so time decides. The two ACKs that only
     // SACK do not open the window: 8 + 6.
     assert_eq!(run(20), (0, 0, 14));
     let (retransmits, undos, cwnd) = run(60);
@@ -145,7 +145,7 @@ fn reordering_is_given_a_quarter_of_the_round_trip() {
     assert!(cwnd >= 8, "{cwnd}");
 }
 
-/// RFC 6937: while 20 shrink to 10, one leaves for each two that arrive.
+/// RFC 6937: while the window shrinks from 20 to 10, one segment leaves for every two that arrive.
 #[test]
 fn the_window_shrinks_in_proportion() {
     let model = TcpModel {
@@ -157,8 +157,8 @@ fn the_window_shrinks_in_proportion() {
     let mut net = quiet("reno", model, forward);
     net.start(u64::MAX);
     net.run_until(100 * MS);
-    // 19 SACKs. The first two let 20 and 21 out; the third finds 0 lost: prior 20,
-    // target 10. The 1st, 3rd … 15th ACK from then on let one out each, 0 first; with
+    // 19 SACKs. The first two let 20 and 21 leave; the third finds 0 lost: prior 20,
+    // target 10. The 1st, 3rd … 15th ACK from then on let one leave each, 0 first; with
     // the 17th ten are in flight.
     let burst = at(&net, 100);
     assert_eq!(burst[..3], [(20, false), (21, false), (0, true)]);
@@ -169,7 +169,7 @@ fn the_window_shrinks_in_proportion() {
     assert_eq!(segments(&net).0, 10);
 }
 
-/// A retransmission that is lost too is found by time, not by the timer.
+/// A lost retransmission is found by time, not by the retransmission timer.
 #[test]
 fn a_lost_retransmission_is_found() {
     let forward = Pipe::new(50 * MS).judge(lose(1448, &[3, 3]));
@@ -178,7 +178,7 @@ fn a_lost_retransmission_is_found() {
     net.run_until(SECOND);
     assert_eq!(net.sender.stats().timeouts, 0);
     assert_eq!(net.sender.stats().retransmits, 2);
-    // RFC 6675 has only the timer for it.
+    // RFC 6675 finds it only by the timer.
     let forward = Pipe::new(50 * MS).judge(lose(1448, &[3, 3]));
     let mut net = quiet("sack", TcpModel::default(), forward);
     net.start(u64::MAX);
@@ -186,12 +186,12 @@ fn a_lost_retransmission_is_found() {
     assert_eq!(net.sender.stats().timeouts, 1);
 }
 
-/// All that was out was delivered, only its ACKs were not: the timeout is taken back.
+/// Everything outstanding was delivered and only the ACKs were late: the timeout is undone.
 #[test]
 fn a_spurious_timeout_is_undone() {
     let mut stalled = 0;
     let back = Pipe::new(50 * MS).judge(move |p, _| {
-        // The ACKs of more than a flight come a second late.
+        // The ACKs of more than one flight come a second late.
         if p.ack > 20 * 1448 && stalled < 60 {
             stalled += 1;
             return Fate::Late(SECOND);
@@ -234,9 +234,9 @@ fn hystart_spares_the_queue() {
     };
     use ackwise_scenario::tcp_model::HyStart;
     assert_eq!(lost(HyStart::Linux), 0);
-    // Slow start alone, or a pause too late: more than the queue holds.
+    // Plain slow start, or a pause that comes too late, loses more than the queue holds.
     assert!(lost(HyStart::Off) > 50);
-    // Conservative slow start fills it too, but later and by less.
+    // Conservative slow start fills the queue too, but later and by less.
     assert!(lost(HyStart::PlusPlus) < lost(HyStart::Off));
 }
 
@@ -266,9 +266,9 @@ fn sack_blocks_say_what_came_last() {
         [s(7, 8), s(6, 8), s(4, 5)],
         "DSACK"
     );
-    // It is told once.
+    // The DSACK is reported once.
     assert_eq!(acks[6].packet.sack.blocks(), [s(6, 9), s(4, 5), s(2, 3)]);
-    // 52 bytes with timestamps, 4 and 8 a block.
+    // 52 bytes with timestamps, plus 4 and 8 per block.
     let sizes: Vec<u32> = acks.iter().map(|a| a.packet.wire_len).collect();
     assert_eq!(sizes[..5], [52, 64, 72, 80, 80]);
 }

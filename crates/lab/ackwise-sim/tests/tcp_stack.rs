@@ -1,4 +1,4 @@
-//! A policy as the receiver's own delayed-ACK rule.
+//! A policy in place of the receiver's delayed-ACK rule.
 
 mod tcp_support;
 
@@ -45,12 +45,12 @@ fn every_fourth_segment_is_acknowledged() {
     assert_eq!(net.receiver.delivered(), 3_000 * 1448);
     assert_eq!(net.sender.acknowledged(), 3_000 * 1448);
     let r = net.receiver.stats();
-    // The contract lets ten at the start out; then one in four.
+    // The contract lets the first ten pass; then it is one in four.
     assert!((745..=765).contains(&r.acks), "{}", r.acks);
     assert_eq!(r.acks - r.delayed_acks + r.withheld, 3_000);
 }
 
-/// The contract: what comes above a hole, or fills it, is answered at once.
+/// The contract: a segment above a hole, or one that fills it, is acknowledged at once.
 #[test]
 fn a_loss_is_answered_segment_by_segment() {
     let mut net = net("every-n:n=16,warm=0", &[200]);
@@ -61,7 +61,7 @@ fn a_loss_is_answered_segment_by_segment() {
     assert_eq!(net.sender.stats().fast_recoveries, 1);
     assert_eq!(net.sender.stats().retransmits, 1);
     let duplicates = net.receiver.stats().dup_acks;
-    // The first of them covers what was held before, too.
+    // The first of them also covers what was held before.
     assert_eq!(duplicates + 1, net.receiver.stats().out_of_order);
     assert!(duplicates >= 40);
 }
@@ -79,8 +79,8 @@ fn the_last_segment_does_not_wait_long() {
     assert!(net.receiver.stats().delayed_acks >= 1);
 }
 
-/// ECE speaks of the bytes that its ACK covers (RFC 8257 §3.2). Where a mark sets it, and
-/// where CWR clears it, what was held leaves first, with its own number and ECE as it was.
+/// ECE refers to the bytes that its ACK covers (RFC 8257 §3.2). Where a mark sets it, and
+/// where CWR clears it, a held ACK leaves first, with its own number and the old ECE.
 #[test]
 fn m1_what_is_held_leaves_before_ece_changes() {
     let socket = SocketOptions {
@@ -99,7 +99,7 @@ fn m1_what_is_held_leaves_before_ece_changes() {
     assert_eq!(net.receiver.delivered(), 2_000 * 1448);
     assert_eq!(net.sender.stats().retransmits, 0);
     assert_eq!(net.receiver.stats().ce_marks, 4);
-    // Where the data change ECE: the first mark after CWR, and CWR.
+    // The segments at which ECE changes: the first mark after CWR, and CWR.
     let mut ece = false;
     let mut turns = Vec::new();
     for sent in net.log.iter().filter(|sent| sent.packet.payload > 0) {
@@ -123,8 +123,8 @@ fn m1_what_is_held_leaves_before_ece_changes() {
     assert!(numbers.is_sorted(), "no ACK is older than one before it");
 }
 
-/// RFC 3449 §4.3: ACKs marked on their way double d once a round trip, up to 5; each round
-/// trip without a mark takes one off. The marks go all the way: receiver, queue, sender, data.
+/// RFC 3449 §4.3: ACKs that arrive marked double d once per round trip, up to 5; each round
+/// trip without a mark subtracts one. The marks take the whole way: receiver, queue, sender, data.
 #[test]
 fn marked_acks_make_acks_fewer() {
     let mut net = net("acc", &[]);
@@ -144,7 +144,7 @@ fn marked_acks_make_acks_fewer() {
     let mut steps = covered.clone();
     steps.dedup();
     assert_eq!(steps, [1, 2, 4, 5, 4, 3, 2, 1]);
-    // A round trip of 60 segments each, a segment or two apart where one step ends.
+    // A round trip of 60 segments each, give or take a segment or two where a step ends.
     for d in [2, 3, 4] {
         let acks = covered.iter().filter(|c| **c == d).count() as u64;
         let rounds = if d == 3 { 1 } else { 2 };

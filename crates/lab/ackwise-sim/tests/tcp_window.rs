@@ -1,4 +1,4 @@
-//! The windows at the start: the sender's own, and the one that the receiver offers.
+//! The initial windows: the sender's own, and the one that the receiver offers.
 
 mod tcp_support;
 
@@ -10,7 +10,7 @@ use ackwise_sim::packet::FlowId;
 use ackwise_sim::tcp::{Receiver, Sender, configure};
 use tcp_support::{MS, Net, Pipe, SECOND};
 
-/// Linux grants ten segments of any size; RFC 6928 §2 bounds them in bytes.
+/// Linux allows ten segments of any size; RFC 6928 §2 bounds them in bytes.
 #[test]
 fn the_initial_window_of_large_segments_is_bounded_by_the_rfc() {
     let initial = |stack, segment| {
@@ -34,7 +34,7 @@ fn the_initial_window_of_large_segments_is_bounded_by_the_rfc() {
     assert_eq!(initial(Stack::Ns2, 1000), 2000);
 }
 
-/// Ten segments of 8948 bytes are more than the first window: what raises its limit is a round
+/// Ten segments of 8948 bytes exceed the first window. Its limit rises after a round
 /// trip in which more was read than that window.
 #[test]
 fn the_offered_window_opens_for_large_segments() {

@@ -50,9 +50,9 @@ fn gain(runs: &[Run]) -> f64 {
     runs[1].totals.goodput_bps / runs[0].totals.goodput_bps
 }
 
-/// Without aggregation a segment takes 382 us of the medium in the mean, and an ACK 197: of
-/// AIFS, 7.5 slots, a preamble with its symbols, SIFS and an ACK. Contention saves back-off, since
-/// two stations count at the same time, and costs collisions.
+/// Without aggregation a segment takes 382 µs of the medium on average, and an ACK 197 µs: AIFS,
+/// 7.5 slots, a preamble with its symbols, SIFS and an ACK. Contention saves back-off, since
+/// two stations count down at the same time, and costs collisions.
 #[test]
 fn acks_cost_an_access_each_without_aggregation() {
     let runs = runs("wifi = { frames = 1 }");

@@ -1,4 +1,4 @@
-//! The routing table by hand.
+//! The routing table, tested by hand.
 
 use super::*;
 
@@ -45,12 +45,12 @@ fn a_way_is_told_if_it_is_as_new_as_asked() {
 fn ten_errors_a_second() {
     let mut router = Router::new(1);
     let sent = (0..100).filter(|i| router.may_err(i * 19 * MS)).count();
-    // 1.9 s: ten from 0 on, ten from 1.007 s on.
+    // In 1.9 s: ten from 0 on, and ten from 1.007 s on.
     assert_eq!(sent, 20);
 }
 
-/// Two seconds after its last packet, if hellos came; who never sent one is not waited for, nor
-/// who sent the last one 15 s ago.
+/// A neighbour is gone two seconds after its last packet, if it sent hellos. One that never sent a
+/// hello, or whose last hello is 15 s old, is not watched.
 #[test]
 fn who_has_sent_hellos_is_waited_for() {
     let mut router = Router::new(4);
@@ -67,8 +67,8 @@ fn who_has_sent_hellos_is_waited_for() {
     assert_eq!(router.silent(21 * SECOND), [0; 0]);
 }
 
-/// §6.12: only where others use the way and its target was at most ten hops off; as far as the
-/// target was, or half way to the sender, and two hops more.
+/// §6.12: a repair needs other users of the route, and a target at most ten hops away. It searches
+/// as far as the target was, or half way to the sender, plus two hops.
 #[test]
 fn a_repair_searches_as_far_as_the_route_was_long() {
     let mut router = Router::new(4);

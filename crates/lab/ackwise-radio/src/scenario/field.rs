@@ -1,4 +1,4 @@
-//! Where nodes stand, who sends to whom, and whether there is a way.
+//! Places of the nodes, their flows, and the check that a path exists.
 
 use super::{Field, RadioFlow, RadioModel};
 use ackwise_config::Span;
@@ -21,12 +21,12 @@ const SHAPES: [(&str, Shape); 4] = [
 ];
 /// Keys of `[radio]` that describe the field.
 pub(super) const FIELD_KEYS: [&str; 5] = ["topology", "hops", "parallel", "spacing", "positions"];
-/// A TTL of 64 takes a packet no further.
+/// A packet with a TTL of 64 goes no further.
 const MAX_HOPS: usize = 63;
 const MAX_NODES: usize = 1024;
 
-/// Whole numbers, one or several, each once: the runs of one that is repeated would count as those
-/// of other seeds.
+/// Reads one or several whole numbers, without duplicates: the runs of a duplicate would count as
+/// runs with other seeds.
 fn numbers(s: &Section<'_>, key: &str, most: usize) -> Vec<(usize, Span)> {
     let Some(list) = s.list(key) else {
         return vec![(1, s.span.clone())];
@@ -128,7 +128,7 @@ pub(super) fn fields(
     (Vec::new(), fields)
 }
 
-/// The field whose places are given.
+/// The field with explicit positions.
 fn placed(root: &Section<'_>, s: &Section<'_>, radio: &RadioModel) -> Field {
     let given = positions(s);
     let places: Vec<(f64, f64)> = given.iter().flatten().copied().collect();
@@ -137,8 +137,8 @@ fn placed(root: &Section<'_>, s: &Section<'_>, radio: &RadioModel) -> Field {
     } else {
         flows(root, given.len())
     };
-    // A node that has no place may be the one that the way goes over. The time that ways take to
-    // find grows with the square of the nodes.
+    // A node without a place may be the one that connects a path. The search takes time that
+    // grows with the square of the number of nodes.
     if places.len() == given.len() && places.len() <= MAX_NODES {
         check_ways(root, radio, &places, &flows);
     }
@@ -155,7 +155,7 @@ fn chain(hops: usize, spacing: f64) -> (Vec<(f64, f64)>, Vec<RadioFlow>) {
     (places, vec![RadioFlow { from: 0, to: hops }])
 }
 
-/// Two chains that share their middle node; a flow along each.
+/// Two chains that share their middle node, with a flow along each.
 fn cross(hops: usize, spacing: f64) -> (Vec<(f64, f64)>, Vec<RadioFlow>) {
     let middle = hops / 2;
     let mut places: Vec<(f64, f64)> = (0..=hops).map(|i| (i as f64 * spacing, 0.0)).collect();
@@ -179,7 +179,7 @@ fn cross(hops: usize, spacing: f64) -> (Vec<(f64, f64)>, Vec<RadioFlow>) {
     (places, flows)
 }
 
-/// A square of `hops` + 1 nodes a side: three flows across it, one down.
+/// A square of `hops` + 1 nodes a side, with three flows across it and one down.
 fn grid(hops: usize, spacing: f64) -> (Vec<(f64, f64)>, Vec<RadioFlow>) {
     let side = hops + 1;
     let place = |i: usize| ((i % side) as f64 * spacing, (i / side) as f64 * spacing);
@@ -197,7 +197,7 @@ fn grid(hops: usize, spacing: f64) -> (Vec<(f64, f64)>, Vec<RadioFlow>) {
     ((0..side * side).map(place).collect(), flows)
 }
 
-/// A place for each node, none where what is written is not one.
+/// The position of each node; `None` for an invalid one.
 fn positions(s: &Section<'_>) -> Vec<Option<(f64, f64)>> {
     let Some(list) = s.list("positions") else {
         if !s.has("positions") {
@@ -265,7 +265,7 @@ fn flows(root: &Section<'_>, nodes: usize) -> Vec<(RadioFlow, Span)> {
     flows
 }
 
-/// Each flow has a way, and one that a packet's TTL outlasts.
+/// Checks that each flow has a path, short enough for a packet's TTL.
 fn check_ways(
     root: &Section<'_>,
     radio: &RadioModel,
@@ -301,7 +301,7 @@ fn distance(a: (f64, f64), b: (f64, f64)) -> f64 {
     (a.0 - b.0).hypot(a.1 - b.1)
 }
 
-/// Hops to each node that can be reached.
+/// Hops from `from` to each node that it can reach.
 fn reach(places: &[(f64, f64)], range: f64, from: usize) -> Vec<Option<usize>> {
     let mut hops = vec![None; places.len()];
     hops[from] = Some(0);
@@ -318,14 +318,14 @@ fn reach(places: &[(f64, f64)], range: f64, from: usize) -> Vec<Option<usize>> {
     hops
 }
 
-/// A pair of a node that is reached, `a`, and one that is not, `b`.
+/// A reached node `a` and an unreached node `b`.
 struct Gap {
     a: usize,
     b: usize,
     metres: f64,
 }
 
-/// The nearest such pair.
+/// The closest such pair.
 fn gap(places: &[(f64, f64)], reached: &[Option<usize>]) -> Gap {
     let mut best = Gap {
         a: 0,

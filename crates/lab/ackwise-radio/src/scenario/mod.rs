@@ -15,16 +15,16 @@ use ackwise_scenario::tcp_model::TcpModel;
 pub use record::{RadioFlowRecord, RadioReport, RadioRun};
 pub use runs::RadioSpec;
 
-/// How packets find their way.
+/// The routing of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Routing {
-    /// RFC 3561.
+    /// AODV (RFC 3561).
     Aodv,
-    /// The shortest way, known from the start.
+    /// The shortest path, known from the start.
     Static,
 }
 
-/// The MAC's parameters (IEEE 802.15.4-2006 §7.4.2).
+/// Parameters of the MAC (IEEE 802.15.4-2006 §7.4.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MacModel {
     /// macMinBE.
@@ -37,21 +37,21 @@ pub struct MacModel {
     pub max_retries: u32,
     /// Bytes of MAC header and checksum: short addresses within one PAN take 11.
     pub header: u32,
-    /// Packets that wait at a node.
+    /// Maximum number of packets that wait at a node.
     pub queue: u32,
-    /// The least slot that a back-off draws, 0 or 1.
+    /// The lowest slot that a back-off draws, 0 or 1.
     pub first_slot: u32,
     /// How long the sender of a frame waits for its acknowledgment (macAckWaitDuration).
     pub ack_wait: Nanos,
     /// Whether a pause follows a frame (SIFS, LIFS).
     pub pauses: bool,
-    /// How long the radio is set up before a look at the channel.
+    /// How long the radio is set up before a CCA.
     pub look_setup: Nanos,
 }
 
 impl MacModel {
-    /// INETMANET's of 2011, as its code has it: a header of 6 bits, back-offs of a slot at least,
-    /// up to 2^8 of them, six looks, five transmissions, 560 µs until an acknowledgment has come,
+    /// The MAC of INETMANET 2011, as in its code: a header of 6 bits, back-offs of at least a slot
+    /// and up to 2^8 slots, six CCAs, five transmissions, 560 µs for an acknowledgment to arrive,
     /// and no pauses.
     pub fn inetmanet_2011() -> MacModel {
         MacModel {
@@ -85,16 +85,16 @@ impl Default for MacModel {
     }
 }
 
-/// Radios that are off but for checks of the channel (after Dunkels 2011).
+/// Radios that are off except for channel checks (after Dunkels 2011).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SleepModel {
-    /// From one check of a node to its next.
+    /// Time from one check of a node to its next.
     pub wake_up: Duration,
-    /// Who was acknowledged by a neighbour knows when that one checks.
+    /// Whether a node learns when a neighbour wakes from its acknowledgment.
     pub phase_lock: bool,
 }
 
-/// Currents of a node, milliamperes.
+/// Voltage of a node, and its currents in milliamperes.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs)] // keys of [energy], docs/radio.md
 pub struct EnergyModel {
@@ -117,32 +117,32 @@ impl Default for EnergyModel {
     }
 }
 
-/// The field and its radios. Distances are metres.
+/// The medium and the radios. Distances are metres.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RadioModel {
-    /// A frame is received within it.
+    /// Transmission range: a frame is received within it.
     pub range_m: f64,
-    /// The channel is busy within it.
+    /// Carrier-sense range: the channel is busy within it.
     pub carrier_sense_m: f64,
-    /// A frame spoils others within it.
+    /// Interference range: a frame spoils others within it.
     pub interference_m: f64,
-    /// Ratio from which on the stronger of two frames survives.
+    /// Power ratio from which the stronger of two frames survives.
     pub capture_db: Option<f64>,
-    /// Share of bits that are wrong.
+    /// Share of bits with errors.
     pub bit_errors: f64,
-    /// How packets find their way.
+    /// The routing of packets.
     pub routing: Routing,
-    /// AODV takes a frame that nobody acknowledged for a broken link.
+    /// Whether AODV takes a frame without acknowledgment as a broken link.
     pub link_feedback: bool,
-    /// Nodes of a route say every second that they are there (RFC 3561 §6.9).
+    /// Whether nodes on a route send hellos every second (RFC 3561 §6.9).
     pub hellos: bool,
-    /// Who finds a broken link looks for the target itself (RFC 3561 §6.12).
+    /// Whether a node that finds a broken link searches for the target itself (RFC 3561 §6.12).
     pub local_repair: bool,
     /// The MAC.
     pub mac: MacModel,
-    /// Radios sleep; `None`: they are always on.
+    /// Sleep of the radios; `None` if they are always on.
     pub sleep: Option<SleepModel>,
-    /// What the radios take.
+    /// Voltage and currents of the radios.
     pub energy: EnergyModel,
 }
 
@@ -173,60 +173,60 @@ pub struct RadioFlow {
     pub to: usize,
 }
 
-/// Where nodes stand and who sends to whom.
+/// Places of the nodes, and the flows between them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Field {
-    /// Metres.
+    /// Places in metres, by node.
     pub places: Vec<(f64, f64)>,
-    /// In the order of the file.
+    /// Flows in the order of the file.
     pub flows: Vec<RadioFlow>,
-    /// Hops along the chain or an arm of the cross, and flows on each way; 0 if the
-    /// places are given.
+    /// Hops along the chain, a bar of the cross or a side of the grid; 0 if the places are
+    /// given.
     pub hops: usize,
-    /// See `hops`.
+    /// Number of flows on each path; 0 if the places are given.
     pub parallel: usize,
 }
 
-/// What is compared.
+/// One of the alternatives that are compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RadioArm {
-    /// Its name.
+    /// Name of the arm.
     pub name: String,
-    /// Policy of the receivers, as on a command line; `None`: their delayed ACK.
+    /// Policy of the receivers, as on a command line; `None` for their delayed ACK.
     pub policy: Option<String>,
-    /// Where that stands.
+    /// Where the policy is in the file.
     pub policy_span: Span,
     /// Congestion control of its senders.
     pub cc: String,
-    /// Where that stands.
+    /// Where the congestion control is in the file.
     pub cc_span: Span,
-    /// What its TCP does.
+    /// The model of its TCP.
     pub model: TcpModel,
-    /// The radios that it has: those of `[radio]`, but for what it changes.
+    /// Its radios: those of `[radio]`, with the arm's changes.
     pub radio: RadioModel,
 }
 
-/// A scenario of radio.
+/// A radio scenario.
 #[derive(Debug, Clone)]
 pub struct RadioScenario {
-    /// Its name.
+    /// Name of the scenario.
     pub name: String,
     /// What it shows.
     pub about: String,
-    /// Runs end then at the latest.
+    /// The maximum duration of a run.
     pub duration: Duration,
     /// Bytes of each flow.
     pub bytes: u64,
-    /// Flows begin spread over so much time.
+    /// Flows begin at random within this time.
     pub stagger: Duration,
-    /// Seeds, from 1.
+    /// Number of seeds, which count from 1.
     pub seeds: u32,
-    /// Radios, where an arm changes nothing.
+    /// The radios, before the changes of an arm.
     pub radio: RadioModel,
     /// The fields to run on.
     pub fields: Vec<Field>,
-    /// What is compared.
+    /// The arms to compare.
     pub arms: Vec<RadioArm>,
-    /// The file.
+    /// The scenario file.
     pub source: Source,
 }

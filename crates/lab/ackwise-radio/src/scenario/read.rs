@@ -1,4 +1,4 @@
-//! Reading a scenario of radio: tables, keys, numbers.
+//! Reads a radio scenario: tables, keys, numbers.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -15,13 +15,13 @@ use ackwise_scenario::ScenarioError;
 use ackwise_scenario::tcp_model::tcp_model;
 
 const ROUTINGS: [(&str, Routing); 2] = [("aodv", Routing::Aodv), ("static", Routing::Static)];
-/// Most bytes of a frame (aMaxPHYPacketSize).
+/// Maximum bytes of a frame (aMaxPHYPacketSize).
 const MAX_BYTES: u32 = 127;
-/// What senders have unless they say otherwise.
+/// The default congestion control of senders.
 const NEWRENO: &str = "newreno";
-/// IP and TCP.
+/// Bytes of the IP and TCP headers.
 const TCP_HEADER: u32 = 40;
-/// Keys of `[radio]` that an arm may change, too.
+/// Keys of `[radio]` that an arm may change as well.
 const RADIO_KEYS: [&str; 21] = [
     "carrier_sense",
     "interference",
@@ -45,7 +45,7 @@ const RADIO_KEYS: [&str; 21] = [
     "wake_up",
     "phase_lock",
 ];
-/// MACs that were in use.
+/// MACs of other simulators, and the standard's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Preset {
     Standard,
@@ -56,17 +56,18 @@ const PRESETS: [(&str, Preset); 2] = [
     ("802.15.4", Preset::Standard),
     ("inetmanet-2011", Preset::Inetmanet2011),
 ];
-/// A turnaround and an acknowledgment take 544 µs.
+/// Limits of `ack_wait`: a turnaround and an acknowledgment take 544 µs.
 const ACK_WAITS_US: [u64; 2] = [545, 100_000];
-/// Between these a channel is checked: a train of a sixtieth of a second fits, and TCP does not
-/// give up before a neighbour wakes.
+/// Limits of the time between channel checks: a train of a sixtieth of a second fits, and TCP does
+/// not give up before a neighbour wakes.
 const WAKE_UPS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(2)];
-/// Below these a run would take next to no energy, and throughput per energy would be no number.
+/// Lower limits: below them a run would take almost no energy, and its throughput per energy would be
+/// meaningless.
 const MIN_V: f64 = 0.001;
 const MIN_MA: f64 = 0.001;
 
 impl RadioScenario {
-    /// Checks the text of a scenario; `name` stands for the file in messages.
+    /// Parses and checks the text of a scenario; `name` stands for the file in messages.
     ///
     /// # Errors
     /// All mistakes, with line and column.
@@ -179,7 +180,7 @@ fn metres(s: &Section<'_>, key: &str, otherwise: f64) -> f64 {
         .unwrap_or(otherwise)
 }
 
-/// Medium and MAC: what a table says, and for the rest what there is already.
+/// Medium and MAC: what the table sets, with `d` for the rest.
 fn radios(s: &Section<'_>, d: &RadioModel) -> RadioModel {
     let mac = mac(s, &d.mac);
     if mac.min_be > mac.max_be {
@@ -220,7 +221,7 @@ fn radios(s: &Section<'_>, d: &RadioModel) -> RadioModel {
     }
 }
 
-/// The MAC: what a table says, and for the rest a preset, or what there is already.
+/// The MAC: what the table sets, with a preset or `d` for the rest.
 fn mac(s: &Section<'_>, d: &MacModel) -> MacModel {
     let d = match s.choice("mac_preset", &PRESETS) {
         Some(Preset::Standard) => &MacModel::default(),
@@ -251,7 +252,7 @@ fn mac(s: &Section<'_>, d: &MacModel) -> MacModel {
     }
 }
 
-/// Whether radios sleep: what a table says, and for the rest what there is already.
+/// Sleep of the radios: what the table sets, with `d` for the rest.
 fn sleep(s: &Section<'_>, d: Option<&SleepModel>) -> Option<SleepModel> {
     let wake_up = s.time("wake_up", WAKE_UPS[0], WAKE_UPS[1]);
     let phase_lock = s.flag("phase_lock");
@@ -284,7 +285,7 @@ fn energy(model: &mut EnergyModel, table: &Table, span: &Span, errors: &RefCell<
     set(&mut model.rx_ma, "rx", currents, "mA");
     set(&mut model.idle_ma, "idle", currents, "mA");
     set(&mut model.sleep_ma, "sleep", currents, "mA");
-    // 'sleep' does not count: radios that never sleep take nothing by it.
+    // 'sleep' does not count: radios that never sleep use none of it.
     if model.tx_ma.max(model.rx_ma).max(model.idle_ma) < MIN_MA {
         s.error(
             span,

@@ -1,13 +1,13 @@
-//! What a run of radio returns.
+//! The record of radio runs.
 //!
-//! Units are part of the names. What is counted is counted at the nodes: frames and their
-//! retries by the MAC, segments and ACKs by the ends of the flows.
+//! Names include units. Counts are taken at the nodes: frames and their retries by the MAC,
+//! segments and ACKs by the ends of the flows.
 
 use serde::{Deserialize, Serialize};
 
 use ackwise_scenario::record::{RecordError, SCHEMA, ScenarioInfo};
 
-/// All runs of a scenario of radio.
+/// All runs of a radio scenario.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RadioReport {
@@ -15,11 +15,11 @@ pub struct RadioReport {
     pub schema: u32,
     /// `sim`.
     pub engine: String,
-    /// `radio`: tells this record from that of links.
+    /// `radio`: distinguishes this record from that of links.
     pub world: String,
-    /// Version of ackwise that made it.
+    /// Version of ackwise that made the record.
     pub version: String,
-    /// What was run.
+    /// The scenario that was run.
     pub scenario: ScenarioInfo,
     /// The runs, in the order of [`RadioScenario::runs`](super::RadioScenario::runs).
     pub runs: Vec<RadioRun>,
@@ -29,56 +29,56 @@ pub struct RadioReport {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RadioRun {
-    /// As in [`RadioSpec`](super::RadioSpec).
+    /// Id of the run, as in [`RadioSpec`](super::RadioSpec).
     pub id: String,
     /// Name of the arm.
     pub arm: String,
     /// Seed.
     pub seed: u64,
-    /// Hops of the chain, of a bar of the cross, of a side of the grid; absent where positions
+    /// Hops of the chain, a bar of the cross or a side of the grid; absent if positions
     /// are given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hops: Option<u64>,
-    /// Delivered bits a second, each flow over its own time, added up.
+    /// Delivered bits per second, summed over the flows, each over its own time.
     pub throughput_bps: f64,
-    /// Joules of all nodes until the last flow has ended.
+    /// Joules used by all nodes until the last flow has ended.
     pub energy_j: f64,
     /// `throughput_bps` / `energy_j`.
     pub efficiency_bps_per_j: f64,
-    /// When the last flow ended, or the run, seconds.
+    /// When the last flow, or the run, ended, in seconds.
     pub end_s: f64,
     /// Flows that had not ended when the run did.
     pub unfinished: u64,
-    /// Data segments that the senders sent, repeated ones too.
+    /// Data segments sent, including retransmissions.
     pub data_segments: u64,
-    /// Data segments that the senders sent again.
+    /// Data segments retransmitted.
     pub retransmits: u64,
     /// ACKs that the receivers sent.
     pub acks: u64,
     /// Retransmission timeouts of the senders.
     pub timeouts: u64,
-    /// Frames sent, acknowledgments of the MAC not among them.
+    /// Frames sent, without acknowledgments of the MAC.
     pub frames: u64,
-    /// Frames sent again because nobody acknowledged.
+    /// Frames retransmitted because nobody acknowledged them.
     pub mac_retries: u64,
-    /// Frames given up: nobody acknowledged.
+    /// Frames given up because nobody acknowledged them.
     pub lost_no_ack: u64,
-    /// Frames given up: the channel was never clear.
+    /// Frames given up because the channel was never clear.
     pub lost_no_channel: u64,
-    /// Receptions that another frame spoiled.
+    /// Receptions spoiled by another frame.
     pub collisions: u64,
     /// Packets for which a queue had no room.
     pub overflows: u64,
-    /// Packets that had no route, or no hop left.
+    /// Packets that had no route or no hop left.
     pub unrouted: u64,
-    /// Packets of the routing protocol.
+    /// Packets of the routing protocol sent.
     pub routing_packets: u64,
-    /// Share of time that a node's radio was off, the mean over nodes; absent where none sleeps.
+    /// Share of time that a node's radio was off, averaged over nodes; absent if none sleeps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asleep: Option<f64>,
-    /// Joules of each node.
+    /// Joules used by each node.
     pub node_energy_j: Vec<f64>,
-    /// In the order of the scenario.
+    /// The flows, in the order of the scenario.
     pub flows: Vec<RadioFlowRecord>,
 }
 
@@ -92,12 +92,12 @@ pub struct RadioFlowRecord {
     pub to: u64,
     /// Bytes delivered in order.
     pub bytes: u64,
-    /// From its start to its last ACK; absent if it had not ended when the run did.
+    /// Seconds from the start to the last ACK; absent if the flow had not ended when the run did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub took_s: Option<f64>,
-    /// Data segments sent, repeated ones too.
+    /// Data segments sent, including retransmissions.
     pub data_segments: u64,
-    /// Data segments sent again.
+    /// Data segments retransmitted.
     pub retransmits: u64,
     /// ACKs that the receiver sent.
     pub acks: u64,
@@ -106,21 +106,21 @@ pub struct RadioFlowRecord {
 }
 
 impl RadioRun {
-    /// ACKs for each data segment that was sent; 0 without segments.
+    /// ACKs per data segment sent; 0 without segments.
     pub fn acks_per_segment(&self) -> f64 {
         self.acks as f64 / self.data_segments.max(1) as f64
     }
 
-    /// Flows of the run.
+    /// Number of flows in the run.
     pub fn flow_count(&self) -> usize {
         self.flows.len()
     }
 }
 
-/// What `world` says in such a record.
+/// The value of `world` in such a record.
 const RADIO: &str = "radio";
 
-/// What `world` says in a record.
+/// Reads the value of `world` in a record.
 fn world(text: &str) -> Result<Option<String>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Which {
@@ -157,23 +157,23 @@ const COLUMNS: [&str; 23] = [
 ];
 
 impl RadioReport {
-    /// As JSON, indented; ends with a line feed.
+    /// The record as indented JSON; it ends with a line feed.
     ///
     /// # Errors
-    /// A number that JSON has not.
+    /// A number that JSON cannot represent.
     pub fn to_json(&self) -> Result<String, RecordError> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// Whether a text is the record of radio, of whichever version.
+    /// Whether a text is a radio record, of any version.
     pub fn is_meant(text: &str) -> bool {
         world(text).is_ok_and(|world| world.as_deref() == Some(RADIO))
     }
 
-    /// From JSON; `None` if that is the record of another world.
+    /// Reads a record from JSON; `None` if it is the record of another world.
     ///
     /// # Errors
-    /// It is a record of radio, and not one that this version reads.
+    /// The text is a radio record, but not one that this version reads.
     pub fn from_json(text: &str) -> Result<Option<RadioReport>, RecordError> {
         if world(text)?.as_deref() != Some(RADIO) {
             return Ok(None);
@@ -190,7 +190,7 @@ impl RadioReport {
     /// The runs as CSV with a header.
     ///
     /// # Errors
-    /// None that is known of; the writer's.
+    /// No known ones; those of the writer.
     pub fn runs_csv(&self) -> Result<String, RecordError> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         writer.write_record(COLUMNS)?;

@@ -1,4 +1,4 @@
-//! What has to be run: fields × seeds × arms.
+//! The runs of a radio scenario: fields × seeds × arms.
 
 use super::RadioScenario;
 use ackwise_scenario::Filter;
@@ -7,7 +7,7 @@ use ackwise_scenario::ScenarioError;
 /// One run: an arm on a field, with a seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RadioSpec {
-    /// Unique within the scenario: `ARM/SEED`, and `/hops=H/flows=F` where the file has more
+    /// Unique within the scenario: `ARM/SEED`, followed by `/hops=H/flows=F` if the file has more
     /// than one field.
     pub id: String,
     /// Index into [`RadioScenario::arms`].
@@ -19,7 +19,7 @@ pub struct RadioSpec {
 }
 
 impl RadioScenario {
-    /// All runs. Those that are compared stand next to each other.
+    /// All runs. Runs that are compared are adjacent.
     pub fn runs(&self) -> Vec<RadioSpec> {
         let mut runs = Vec::new();
         for (field, at) in self.fields.iter().enumerate() {
@@ -41,10 +41,10 @@ impl RadioScenario {
         runs
     }
 
-    /// The runs that a filter wants, in the same order.
+    /// The runs that a filter selects, in the same order.
     ///
     /// # Errors
-    /// A pattern that matches nothing: it is a slip of the hand.
+    /// A pattern that matches nothing, since it is likely a typo.
     pub fn select(&self, filter: &Filter) -> Result<Vec<RadioSpec>, ScenarioError> {
         let seeds: Vec<String> = (1..=self.seeds).map(|seed| seed.to_string()).collect();
         let arms: Vec<String> = self.arms.iter().map(|arm| arm.name.clone()).collect();

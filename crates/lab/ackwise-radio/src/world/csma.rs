@@ -1,5 +1,5 @@
-//! The MAC on the nodes of a world: when a frame leaves, and what is done with one that
-//! arrives.
+//! The MAC of a world's nodes: when a frame leaves, and how an arriving one is
+//! handled.
 
 use ackwise_queue::Nanos;
 
@@ -12,7 +12,7 @@ use crate::mac::{Exchange, Phase, Queued};
 use crate::timing::{BACKOFF, TURNAROUND, air, pause};
 
 impl World {
-    /// A packet is to be sent to a neighbour, or to all.
+    /// Queues a packet for a neighbour, or for all.
     pub(super) fn enqueue(&mut self, node: NodeId, to: Option<NodeId>, datagram: Datagram) {
         let room = self.model.mac.queue as usize;
         let n = &mut self.nodes[node];
@@ -65,7 +65,7 @@ impl World {
         }
     }
 
-    /// Starts sources that always have something to send.
+    /// Starts sources that always have a frame to send.
     #[cfg(test)]
     pub(crate) fn saturate(&mut self, fillers: &[Filler]) {
         self.fillers = fillers.to_vec();
@@ -127,10 +127,10 @@ impl World {
         self.first_done(node, false);
     }
 
-    /// Nobody has acknowledged in time; a node that sends copies may have another one to send.
+    /// No acknowledgment came in time; a node that sends copies may have another copy to send.
     fn not_acknowledged(&mut self, node: NodeId) {
         if self.air.receives(node) && self.model.sleep.is_some() {
-            // What it hears may be the acknowledgment.
+            // The frame being received may be the acknowledgment.
             return self.enter(node, Phase::Wait, TURNAROUND);
         }
         if self.train_goes_on(node) {
@@ -161,7 +161,7 @@ impl World {
         self.first_done(node, true);
     }
 
-    /// The first frame is given up; its neighbour may be gone.
+    /// Gives up the first frame; its neighbour may be gone.
     fn first_done(&mut self, node: NodeId, gone: bool) {
         let Some(Queued { to, datagram }) = self.nodes[node].mac.waiting.pop_front() else {
             return;
@@ -172,7 +172,7 @@ impl World {
         }
     }
 
-    /// What the node was receiving is lost.
+    /// Stops listening: a frame that the node was receiving is lost.
     fn deafen(&mut self, node: NodeId) {
         if self.air.receives(node) {
             self.nodes[node].meter.enter(Power::Idle, self.now);
@@ -252,7 +252,7 @@ impl World {
                     self.acknowledged(node);
                 }
             }
-            // Who sends copies listens for acknowledgments only.
+            // A node that sends copies listens only for acknowledgments.
             Frame::Data { .. } if self.is_in_train(node) => {}
             Frame::Data {
                 number,
@@ -288,7 +288,7 @@ impl World {
         }
     }
 
-    /// The pause after a frame of so many bytes.
+    /// Pauses after a frame of this many bytes.
     fn rest(&mut self, node: NodeId, bytes: u32) {
         let pause = if self.model.mac.pauses {
             pause(bytes)

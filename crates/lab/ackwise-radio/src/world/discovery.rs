@@ -1,4 +1,4 @@
-//! AODV on the nodes of a world: what the messages of the protocol do, and when they leave.
+//! AODV on a world's nodes: how its messages are handled, and when they leave.
 
 use ackwise_queue::Nanos;
 
@@ -10,17 +10,17 @@ use crate::aodv::{
 use crate::frame::{Body, Datagram, NodeId, Unreachable};
 use crate::scenario::Routing;
 
-/// Before it is passed on, so that neighbours do not answer a flood together.
+/// Random delay before a search is passed on, so that neighbours do not repeat a flood together.
 const JITTER: Nanos = 10_000_000;
-/// UDP and IP.
+/// Bytes of the UDP and IP headers.
 const HEADERS: u32 = 28;
 const REQUEST_BYTES: u32 = HEADERS + 24;
 const REPLY_BYTES: u32 = HEADERS + 20;
-/// That fit a frame.
+/// The maximum number of unreachable nodes that fit a frame.
 const MAX_BROKEN: usize = 9;
 
 impl World {
-    /// A packet for a node that a route leads to, or is to lead to.
+    /// Sends a packet along its route, or holds it until there is one.
     pub(super) fn route_found(&mut self, node: NodeId, to: NodeId, datagram: Datagram) {
         let now = self.now;
         let router = &mut self.nodes[node].router;
@@ -73,8 +73,8 @@ impl World {
         }
     }
 
-    /// A packet for a node came from a neighbour, made by another: both ways are alive
-    /// (§6.2), and the neighbour is to be told if there is no way on.
+    /// Handles a packet from a neighbour, made by another node: the routes back to both are alive
+    /// (§6.2), and the neighbour must be told if there is no route on.
     pub(super) fn heard_from(&mut self, node: NodeId, from: NodeId, packet: &Datagram) {
         let now = self.now;
         let router = &mut self.nodes[node].router;
@@ -85,7 +85,7 @@ impl World {
         }
     }
 
-    /// A packet of the protocol itself.
+    /// Handles a packet of the protocol itself.
     pub(super) fn routing(&mut self, node: NodeId, from: NodeId, datagram: Datagram) {
         let neighbour = RouteEntry {
             next: from,
@@ -121,7 +121,7 @@ impl World {
             return;
         }
         *hops += 1;
-        // §6.5: the way back lives for what is left of the discovery.
+        // §6.5: the reverse route lives for the rest of the discovery.
         let spent = 2 * Nanos::from(*hops) * NODE_TRAVERSAL;
         let back = RouteEntry {
             next: from,
@@ -132,7 +132,7 @@ impl World {
         router.learn(*origin, back, now);
         let (target, origin) = (*target, *origin);
         if target == node {
-            // §6.1, §6.6.1: its own number catches up with what is asked for.
+            // §6.1, §6.6.1: the node's own number catches up with the requested one.
             if let Some(seq) = newest(Some(router.seq), *target_seq) {
                 router.seq = seq;
             }
@@ -154,7 +154,7 @@ impl World {
             };
             return self.reply_for(node, target, known, origin, back);
         }
-        // §6.5: the newest number that anybody on the way knows.
+        // §6.5: the newest number known to any node on the path.
         *target_seq = newest(*target_seq, router.routes[target].seq);
         datagram.ttl -= 1;
         if datagram.ttl > 0 {
@@ -163,8 +163,8 @@ impl World {
         }
     }
 
-    /// §6.6.2 and §6.6.3: it knows a way to the target, and tells it to the origin; and
-    /// the way back to the target, which has not heard the request.
+    /// §6.6.2 and §6.6.3: a node with a route to the target reports it to the origin, and reports
+    /// the reverse route to the target, which has not heard the request.
     fn reply_for(
         &mut self,
         node: NodeId,
@@ -241,8 +241,8 @@ impl World {
         self.reply(node, back, datagram.body);
     }
 
-    /// A neighbour did not take a frame. `gone`: it did not acknowledge any of the
-    /// tries; else the channel was never clear, which says nothing about it.
+    /// Handles a frame that a neighbour did not take. `gone` means that none of the tries was
+    /// acknowledged; otherwise the channel was never clear, which says nothing about the neighbour.
     pub(super) fn link_failed(
         &mut self,
         node: NodeId,
@@ -254,7 +254,7 @@ impl World {
             return;
         }
         self.link_lost(node, neighbour, Some(&datagram));
-        // What it made itself, or repairs the way of, is sent once there is another way.
+        // A packet that the node made, or whose route it repairs, is sent once there is a new route.
         let router = &self.nodes[node].router;
         let waits = |to: &NodeId| datagram.from == node || router.repairs(*to);
         let data = matches!(datagram.body, Body::Tcp(_) | Body::Filler);
@@ -263,7 +263,7 @@ impl World {
         }
     }
 
-    /// Ways over a neighbour are lost, and repaired or told; a packet was on one of them.
+    /// Handles the loss of routes over a neighbour: repairs or reports them. `packet` was on one of them.
     fn link_lost(&mut self, node: NodeId, neighbour: NodeId, packet: Option<&Datagram>) {
         let mut lost = self.nodes[node].router.lose(neighbour);
         if self.model.local_repair {
@@ -281,7 +281,7 @@ impl World {
         self.tell_broken(node, &lost);
     }
 
-    /// The first hello of each node is within an interval.
+    /// Starts the hellos; the first one of each node is within an interval.
     pub(super) fn begin_hellos(&mut self) {
         if !self.model.hellos || self.model.routing == Routing::Static {
             return;
@@ -292,7 +292,7 @@ impl World {
         }
     }
 
-    /// §6.9: who is on a way says so each interval. Floods, which would do as well, are rare.
+    /// §6.9: a node on a route sends a hello each interval. Floods, which would do as well, are rare.
     pub(super) fn hello(&mut self, node: NodeId) {
         let now = self.now;
         self.after(HELLO, Event::Hello(node));
@@ -319,7 +319,7 @@ impl World {
         router.hear(from, true, now);
     }
 
-    /// A packet of any kind came from a neighbour.
+    /// Records that a packet of any kind came from a neighbour.
     pub(super) fn heard_any(&mut self, node: NodeId, from: NodeId) {
         if self.model.hellos {
             let now = self.now;
@@ -327,8 +327,8 @@ impl World {
         }
     }
 
-    /// RERR to those that use a way, if any (§6.11): to one as a frame of its own, which
-    /// is acknowledged, to several as a broadcast.
+    /// Sends RERR to the users of a route, if there are any (§6.11): to a single user in a frame of
+    /// its own, which is acknowledged, and to several as a broadcast.
     fn tell_broken(&mut self, node: NodeId, lost: &[NodeId]) {
         let now = self.now;
         let broken = self.nodes[node].router.broken(lost);

@@ -1,10 +1,10 @@
 //! Radios that sleep, after ContikiMAC (Dunkels 2011, SICS T2011:13).
 //!
-//! A node wakes at times of its own, `wake_up` apart, and checks the channel twice. Who senses
-//! something stays on until a frame has come, the channel is silent for longer than the gap
-//! between two copies, or as much time has passed as the longest frame and a gap take. Who has a
-//! frame sends copies of it until one is acknowledged: over a whole interval as long as it does
-//! not know when its neighbour wakes, and to all; afterwards from that time on. Clocks do not
+//! A node wakes at times of its own, `wake_up` apart, and checks the channel twice. If it senses
+//! something, it stays on until a frame has arrived, the channel is silent for longer than the gap
+//! between two copies, or the longest frame and a gap would have passed. A node with a
+//! frame sends copies of it until one is acknowledged: for a whole interval in broadcasts and as long
+//! as it does not know when its neighbour wakes, and around that time afterwards. Clocks do not
 //! drift, and switching a radio on takes no time.
 
 use ackwise_queue::Nanos;
@@ -16,49 +16,49 @@ use crate::frame::NodeId;
 use crate::mac::Phase;
 use crate::timing::{BETWEEN, CHECK, GAP, PHY_BYTES};
 
-/// Silence of this length is no gap between copies.
+/// A silence of this length is longer than the gap between copies.
 const SILENCE: Nanos = GAP + CHECK;
 /// A node sleeps after this many times [`SILENCE`] without the beginning of a frame: the rest
 /// of the longest frame, 127 bytes, and a gap take 4.656 ms.
 const PATIENCE: u32 = 8;
-/// To a neighbour whose time is known copies go out for a sixtieth of a second after it.
+/// Copies to a neighbour whose wake-up is known continue for a sixtieth of a second after it.
 const LOCKED_TRAIN: Nanos = 1_000_000_000 / 60;
-/// From the beginning of a wake-up to its end.
+/// Duration of a wake-up.
 const WAKE_UP: Nanos = CHECK + BETWEEN + CHECK;
-/// The air time of a frame exceeds a wake-up, or it would fit between its checks.
+/// Minimum bytes of a frame: its air time must exceed a wake-up, or it would fit between the checks.
 const MIN_BYTES: u32 = 22;
-/// A random pause after a busy channel has one to so many intervals.
+/// Maximum number of intervals of a random pause after a busy channel.
 const MAX_INTERVALS: u64 = 3;
 const STREAM_PHASES: u64 = 4;
 
-/// What a sleeping node's receiver does.
+/// State of a sleeping node's receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Ear {
     #[default]
     Off,
-    /// It has checked since then, for the first time of this wake-up.
+    /// First check of this wake-up, since this time.
     First(Nanos),
     /// Off between the two checks.
     Between,
-    /// It has checked since then, for the second time.
+    /// Second check of this wake-up, since this time.
     Second(Nanos),
-    /// It waits for a frame, for so many silences at most.
+    /// It waits for a frame, for at most this many more silences.
     Listening(u32),
 }
 
-/// Sleep of a node.
+/// Sleep state of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Sleeper {
-    /// The radio is off.
+    /// Whether the radio is off.
     asleep: bool,
-    /// When its first wake-up is.
+    /// When the first wake-up is.
     phase: Nanos,
     ear: Ear,
-    /// Timers of the ear that carry another token are void.
+    /// Current token of the receiver's timers; timers with another token are void.
     token: u32,
-    /// Neighbours whose wake-ups it knows.
+    /// Neighbours whose wake-ups are known.
     locked: Vec<NodeId>,
-    /// The wake-up that the next train is for.
+    /// The wake-up that the next train aims at.
     aim: Option<Nanos>,
 }
 
@@ -68,7 +68,7 @@ impl World {
         Some(Nanos::try_from(sleep.wake_up.as_nanos()).unwrap_or(Nanos::MAX))
     }
 
-    /// All radios are off at first. Where none sleeps, nothing is done.
+    /// Turns all radios off at the start. Does nothing if none sleeps.
     pub(super) fn fall_asleep(&mut self, seed: u64) {
         let Some(interval) = self.interval() else {
             return;
@@ -84,7 +84,7 @@ impl World {
         }
     }
 
-    /// The mean share of time that radios were off.
+    /// Share of time that a radio was off, averaged over nodes.
     pub(super) fn asleep(&self) -> Option<f64> {
         self.model.sleep.as_ref()?;
         let off = self.nodes.iter().map(|node| node.meter.spent(Power::Sleep));
@@ -101,7 +101,7 @@ impl World {
         }
     }
 
-    /// Turns a radio off that has nothing to do.
+    /// Turns off a radio that has nothing to do.
     pub(super) fn settle(&mut self, node: NodeId) {
         let n = &self.nodes[node];
         let hears = !matches!(n.sleeper.ear, Ear::Off | Ear::Between);
@@ -171,17 +171,17 @@ impl World {
         self.settle(node);
     }
 
-    /// A frame came whole: no reason to listen any longer.
+    /// Ends listening after a whole frame has arrived.
     pub(super) fn heard_enough(&mut self, node: NodeId) {
         if self.model.sleep.is_some() {
             self.hear(node, Ear::Off, 0);
         }
     }
 
-    /// How long from now to the look before the first frame, with a back-off of that length.
-    /// A train for a known wake-up begins ahead of it, by a check, so that the copy is there
-    /// when the neighbour wakes, and a back-off: who draws the longest is the first. Another one that found the channel busy waits for whole intervals, as trains
-    /// are that long.
+    /// The delay from now to the CCA before the first frame, with a back-off of this length. A
+    /// train for a known wake-up begins a check ahead of it, so that a copy is there when the
+    /// neighbour wakes, plus the back-off: the longest back-off goes first. Any other train that
+    /// found the channel busy waits for whole intervals, as trains are that long.
     pub(super) fn until_look(&mut self, node: NodeId, back_off: Nanos) -> Nanos {
         let Some(interval) = self.interval() else {
             return back_off;
@@ -203,7 +203,7 @@ impl World {
         aim - earliest
     }
 
-    /// The first copy of a train fixes when it ends.
+    /// Sets the end of a train at its first copy.
     pub(super) fn begin_train(&mut self, node: NodeId) {
         let Some(interval) = self.interval() else {
             return;
@@ -216,7 +216,7 @@ impl World {
         n.mac.train.get_or_insert(end);
     }
 
-    /// Whether another copy is to be sent; else the train has ended.
+    /// Whether another copy must be sent; otherwise the train has ended.
     pub(super) fn train_goes_on(&mut self, node: NodeId) -> bool {
         let train = &mut self.nodes[node].mac.train;
         let goes_on = train.is_some_and(|end| self.now < end);
@@ -226,13 +226,13 @@ impl World {
         goes_on
     }
 
-    /// Whether it sends copies, and listens for an acknowledgment between them.
+    /// Whether the node sends copies and listens for an acknowledgment between them.
     pub(super) fn is_in_train(&self, node: NodeId) -> bool {
         let mac = &self.nodes[node].mac;
         mac.train.is_some() && mac.phase == Phase::Wait
     }
 
-    /// A neighbour acknowledged: its wake-ups are known from now on.
+    /// Records an acknowledgment from a neighbour: its wake-ups are known from now on.
     pub(super) fn lock_on(&mut self, node: NodeId, to: Option<NodeId>) {
         let Some(sleep) = &self.model.sleep else {
             return;
@@ -244,7 +244,7 @@ impl World {
         }
     }
 
-    /// Bytes of the first frame, padded where a wake-up might miss it.
+    /// Bytes of the first frame, padded if a wake-up could miss it.
     pub(super) fn frame_bytes(&self, node: NodeId) -> u32 {
         let first = self.nodes[node].mac.waiting.front();
         let bytes = first.map_or(0, |first| first.datagram.bytes) + self.model.mac.header;

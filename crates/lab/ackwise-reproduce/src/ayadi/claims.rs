@@ -15,7 +15,7 @@ pub(super) fn add(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
     surveyed(fields, all)
 }
 
-/// An experiment of the claims.
+/// A row for one of the claims.
 pub(super) fn claim(
     part: &str,
     id: String,
@@ -29,12 +29,12 @@ pub(super) fn claim(
         .setup(SETUP)
 }
 
-/// Half of one more or less: what is compared is whether the mean is ahead at each.
+/// Half of one, more or less: the comparison is whether the mean is ahead at each.
 pub(super) const EACH: Tolerance = by(0.5);
 pub(super) const MORE: Tolerance = above(0.0);
 pub(super) const LESS: Tolerance = below(0.0);
 
-/// Which sign a word asks for.
+/// The tolerance for the sign that a word states.
 pub(super) fn sign(said: &str) -> Tolerance {
     match said {
         "less" => LESS,
@@ -42,8 +42,8 @@ pub(super) fn sign(said: &str) -> Tolerance {
     }
 }
 
-/// What is near "about 20 percent" less at 2 hops, and "about 10" at 10: no more than 10 points off,
-/// and a saving that is seen, of 12 and 5 at least.
+/// The tolerance for "about 20 percent" less at 2 hops, and "about 10" at 10: at most 10 points off,
+/// and a visible saving of at least 12 and 5.
 pub(super) const fn saving(hops: u64) -> Tolerance {
     match hops {
         2 => range(-30.0, -12.0),
@@ -51,14 +51,14 @@ pub(super) const fn saving(hops: u64) -> Tolerance {
     }
 }
 
-/// "10 to 20 % less": the two ends, with a fifth of each.
+/// "10 to 20 % less": the two ends, each with a fifth of its value.
 pub(super) const CONCLUDED: Tolerance = range(-24.0, -8.0);
 
-/// The paper's "TCP": INET of 2011 acknowledges each segment unless told otherwise, and the paper
-/// tells of nothing.
+/// The paper's "TCP": INET of 2011 acknowledges each segment unless configured otherwise, and the
+/// paper mentions no configuration.
 const OF_THE_PAPER: &str = "tcp";
 
-/// Marks what is compared with another *d* than the paper's.
+/// Marks a comparison with another *d* than the paper's as a variant.
 fn beside(base: &str, row: Experiment) -> Experiment {
     match base {
         OF_THE_PAPER => row,
@@ -213,7 +213,7 @@ fn chain_efficiency(chain: &Points, all: &mut Reproduced) -> Result<(), Error> {
     Ok(())
 }
 
-/// Figures 3, 5 and 7.
+/// Claims about Figures 3, 5 and 7.
 fn others(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
     let metric = Metric::Efficiency;
     for (points, id, part, unit) in [
@@ -294,7 +294,7 @@ const SIX: &str = "The text has two flows and then speaks of \"the 6 flows scena
                    along each bar; 6 hops are in the figure. Of six flows the last to end decides \
                    on the energy, and it ends late with any receiver.";
 
-/// What the paper quotes of others' work, in other settings.
+/// Results of other authors that the paper quotes, in other settings.
 fn surveyed(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
     let part = "What it quotes of others, on 802.11";
     let metric = Metric::Throughput;
@@ -359,7 +359,7 @@ const BOUND: &str = "A segment takes 5.98 ms of a hop, an ACK 4.45 ms: by airtim
 const CONTENTION: &str = "Beyond the first hop ACKs and data contend as well, but a lost segment \
                           costs more.";
 
-/// What it expects of ABC.
+/// What the paper expects of ABC.
 pub(super) fn abc(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
     let metric = Metric::Efficiency;
     let part = "Not in the paper: ABC";

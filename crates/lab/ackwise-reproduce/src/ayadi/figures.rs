@@ -6,7 +6,7 @@ use super::points::{Metric, Place, Points};
 use super::{Arm, CHAIN, Fields, OWN, PAPER};
 use crate::{Error, Reproduced};
 
-/// Beside what the paper compares: what it did not.
+/// Arms drawn beside those of the paper.
 const BESIDE: [&str; 10] = [
     "tcp",
     "dca",
@@ -19,7 +19,7 @@ const BESIDE: [&str; 10] = [
     "tda-ask",
     "tda-ask-once",
 ];
-/// Against TCP with d = 1.
+/// Arms compared with TCP with d = 1.
 const RELATIVE: [&str; 7] = ["tcp-d2", "dda", "daa", "dca", "tda", "hop", "hop-patient"];
 const BARS: &str = "Bars: 95 % confidence intervals of ten seeds.";
 
@@ -37,7 +37,7 @@ pub(super) fn add(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
     Ok(())
 }
 
-/// Figures 1a to 1c, each also with what the paper did not try.
+/// Figures 1a to 1c, also with the arms that the paper did not try.
 fn chain(points: &Points, all: &mut Reproduced) -> Result<(), Error> {
     let of_paper: Vec<&Arm> = PAPER.iter().collect();
     let known = || PAPER.iter().chain(&OWN).chain(&CHAIN);
@@ -78,7 +78,7 @@ fn chain(points: &Points, all: &mut Reproduced) -> Result<(), Error> {
     Ok(())
 }
 
-/// Figure 3: several flows over chains of different length.
+/// Figure 3: several flows over chains of various lengths.
 fn flows(points: &Points, arms: &[&Arm], all: &mut Reproduced) -> Result<(), Error> {
     for hops in [2, 6, 10] {
         let xs = [2, 4, 6].map(|flows| (flows as f64, Place::new(hops, flows)));
@@ -96,7 +96,7 @@ fn flows(points: &Points, arms: &[&Arm], all: &mut Reproduced) -> Result<(), Err
     Ok(())
 }
 
-/// Figure 5: crosses of different size.
+/// Figure 5: crosses of various sizes.
 fn cross(points: &Points, arms: &[&Arm], all: &mut Reproduced) -> Result<(), Error> {
     for flows in [2, 6] {
         let xs = [2, 4, 6, 8].map(|hops| (hops as f64, Place::new(hops, flows)));
@@ -116,7 +116,7 @@ fn cross(points: &Points, arms: &[&Arm], all: &mut Reproduced) -> Result<(), Err
     Ok(())
 }
 
-/// Figure 7: one grid, a point for each scheme.
+/// Figure 7: one grid, with a point for each scheme.
 fn grid(points: &Points, arms: &[&Arm]) -> Result<Figure, Error> {
     let mut figure = Figure::new(
         "fig7",
@@ -137,7 +137,7 @@ fn grid(points: &Points, arms: &[&Arm]) -> Result<Figure, Error> {
     Ok(figure)
 }
 
-/// Figure 1b once more, where differences can be seen: against TCP with d = 1.
+/// Figure 1b relative to TCP with d = 1, where differences are visible.
 fn energy_saved(chain: &Points) -> Result<Figure, Error> {
     let mut figure = Figure::new(
         "fig1b-relative",
@@ -175,7 +175,7 @@ fn axis(metric: Metric) -> Axis {
     }
 }
 
-/// A line for each arm through these places.
+/// One line per arm through these places.
 fn lines(
     points: &Points,
     arms: &[&Arm],
@@ -194,7 +194,7 @@ fn lines(
         .collect()
 }
 
-/// Means over x with their intervals.
+/// Means over x with their confidence intervals.
 fn barred(arm: &Arm, means: &[(f64, Mean)]) -> Line {
     let middle = means.iter().map(|(x, mean)| (*x, mean.mean));
     let ends = means

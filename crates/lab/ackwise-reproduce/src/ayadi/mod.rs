@@ -1,8 +1,8 @@
-//! Ayadi: TCP over several hops of IEEE 802.15.4, with fewer ACKs. Throughput, energy and their
-//! ratio over a chain (Figs. 1 and 3), a cross (Fig. 5) and a grid (Fig. 7).
+//! Ayadi: TCP over several hops of IEEE 802.15.4, with fewer ACKs. It covers throughput, energy and
+//! their ratio over a chain (Figs. 1 and 3), a cross (Fig. 5) and a grid (Fig. 7).
 //!
-//! The scenarios are in `scenarios/papers/ayadi-2013/`; what the survey leaves open, and what
-//! was taken, is in `docs/papers/ayadi-2013.md`.
+//! The scenarios are in `scenarios/papers/ayadi-2013/`. What the survey leaves open, and what
+//! was chosen, is in `docs/papers/ayadi-2013.md`.
 
 mod claims;
 mod figures;
@@ -19,7 +19,7 @@ use ackwise_report::Experiment;
 use crate::{Claim, Engine, Error, Held, Lab, Paper, Reproduced};
 use points::{Metric, Place, Points, experiment};
 
-/// An arm of the scenarios, and what it is called.
+/// An arm of the scenarios, with its title.
 pub(super) struct Arm {
     pub name: &'static str,
     pub title: &'static str,
@@ -29,7 +29,7 @@ const fn arm(name: &'static str, title: &'static str) -> Arm {
     Arm { name, title }
 }
 
-/// Those of the paper, and plain factors beside them.
+/// The paper's arms, and plain factors beside them.
 const PAPER: [Arm; 8] = [
     arm("tcp", "TCP, d = 1"),
     arm("tcp-d2", "TCP, d = 2"),
@@ -40,13 +40,13 @@ const PAPER: [Arm; 8] = [
     arm("dca", "DCA"),
     arm("tda", "TDA"),
 ];
-/// What it did not try, on all fields.
+/// Arms that the paper did not try, on all fields.
 const OWN: [Arm; 3] = [
     arm("tack", "TACK"),
     arm("hop", "hop (ours)"),
     arm("hop-patient", "hop, patient sender"),
 ];
-/// And on the chain alone.
+/// More such arms, on the chain alone.
 const CHAIN: [Arm; 8] = [
     arm("tcp-d2-abc", "TCP, d = 2, ABC"),
     arm("dca-abc", "DCA, ABC"),
@@ -83,7 +83,7 @@ const OPEN_FILE: (&str, &str) = scenario!("open");
 const ORDER_FILE: (&str, &str) = scenario!("order");
 const SURVEY_FILE: (&str, &str) = scenario!("survey");
 const SLEEP_FILES: [(&str, &str); 2] = [scenario!("sleep"), scenario!("sleep-listen")];
-/// Where `hop` is told from DCA and TDA, which takes more than ten seeds.
+/// Scenarios that distinguish `hop` from DCA and TDA, which takes more than ten seeds.
 const HOP_FILES: [(&str, &str); 4] = [
     scenario!("hop-chain"),
     scenario!("hop-flows"),
@@ -176,7 +176,7 @@ impl Paper for Ayadi {
     }
 }
 
-/// What was run.
+/// The runs by field.
 struct Fields {
     single: Points,
     chain: Points,
@@ -185,7 +185,7 @@ struct Fields {
     grid: Points,
 }
 
-/// Each point of the figures.
+/// Adds each point of the figures.
 fn points(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
     let parts = [
         (Metric::Throughput, "Fig. 1a: throughput over a chain"),
@@ -217,7 +217,7 @@ fn points(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
     Ok(())
 }
 
-/// A figure's part, and what it measures.
+/// A part of a figure, with its metric.
 struct Part {
     id: &'static str,
     title: &'static str,
@@ -391,7 +391,7 @@ const CLAIMS: [Claim; 15] = [
     ),
 ];
 
-/// What rows are held to; `docs/papers/README.md` prints it.
+/// Tolerances of the rows; `docs/papers/README.md` prints them.
 const TOLERANCES: [Held; 9] = [
     Held::new(
         "Figs. 1a, 1c, 3: places at which one is ahead of another",

@@ -1,15 +1,15 @@
-//! What the survey leaves open, one thing at a time.
+//! What the survey leaves open, varied one thing at a time.
 
 use super::claims::{saving, sign};
 use super::points::{Metric, Place, Points, experiment};
 use super::{Arm, DELAYED};
 use crate::{Error, Reproduced};
 
-/// Seeds of a short version.
+/// Seeds in a short version.
 pub(super) const QUICK_SEEDS: u64 = 3;
 
 const BASE: &str = "as-figure-1";
-/// Radios and TCP of all four arms changed: as in the file, and in words.
+/// Changes to the radios and TCP of all four arms: the name in the file, and a description.
 const VARIANTS: [(&str, &str); 10] = [
     (BASE, "as in the figures"),
     ("mac-standard", "802.15.4's own defaults: gives up earlier"),
@@ -22,7 +22,7 @@ const VARIANTS: [(&str, &str); 10] = [
     ("window-64", "a window of 64 segments"),
     ("bit-errors-1e-4", "a bit in 10 000 is wrong"),
 ];
-/// One arm changed.
+/// Changes to a single arm.
 const ALONE: [(&str, &str, &str); 7] = [
     (
         "timer-100ms",
@@ -105,7 +105,7 @@ pub(super) fn add(points: &Points, all: &mut Reproduced) -> Result<(), Error> {
     timers(points, all)
 }
 
-/// Who delays, with another timer: throughput against that of the figures.
+/// Delaying schemes with another timer: throughput relative to that of the figures.
 fn timers(points: &Points, all: &mut Reproduced) -> Result<(), Error> {
     for (variant, arm, words) in ALONE {
         for hops in HOPS {

@@ -5,7 +5,7 @@ use super::points::{Metric, Place, Points};
 use super::{Arm, DELAYED};
 use crate::{Error, Reproduced};
 
-/// As in the file, and in words.
+/// Settings: the name in the file, and a description.
 const SETTINGS: [(&str, &str); 5] = [
     ("standard", "IEEE 802.15.4's defaults"),
     ("inetmanet", "INETMANET's MAC of 2011"),

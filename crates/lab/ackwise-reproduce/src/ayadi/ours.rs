@@ -1,5 +1,5 @@
-//! `hop` beside DCA and TDA: with more seeds than the figures, or nothing can be told of cross and
-//! grid.
+//! `hop` compared with DCA and TDA, with more seeds than the figures have: fewer seeds show no
+//! difference on the cross and the grid.
 
 use ackwise_report::Experiment;
 
@@ -13,7 +13,7 @@ const FIELDS: [(&str, &str); 4] = [
     ("cross", "cross of 2 to 8 hops, 2 and 6 flows"),
     ("grid", "grid, 4 flows"),
 ];
-/// Who, beside whom, and what both are called.
+/// The arm, the arm it is compared with, and the name of the comparison.
 const PAIRS: [(&str, &str, &str); 6] = [
     ("hop", "dca", "hop against DCA"),
     ("hop", "tda", "hop against TDA"),
@@ -32,7 +32,7 @@ const PAIRS: [(&str, &str, &str); 6] = [
 ];
 const NOTE: &str = "A patient sender takes four times the timeout and two duplicate ACKs.";
 
-/// Adds what came out over the fields, in the order of `FIELDS`.
+/// Adds the results over the fields, in the order of `FIELDS`.
 pub(super) fn add(fields: &[Points], all: &mut Reproduced) -> Result<(), Error> {
     for (points, (id, called)) in fields.iter().zip(FIELDS) {
         for (arm, over, pair) in PAIRS {
@@ -61,11 +61,11 @@ pub(super) fn add(fields: &[Points], all: &mut Reproduced) -> Result<(), Error> 
     Ok(())
 }
 
-/// What an arm's efficiency is above another's, in per cent of the other's mean.
+/// By how much an arm's efficiency exceeds another's, in per cent of the other's mean.
 struct Gains {
-    /// The gain of each seed, over all places.
+    /// The gain of each seed, averaged over all places.
     seeds: Vec<f64>,
-    /// The gain of each place, over all seeds.
+    /// The gain of each place, averaged over all seeds.
     places: Vec<f64>,
 }
 
@@ -87,8 +87,8 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// The gains at a place, seed by seed. They are relative to the mean and not to the other run of
-/// the seed: a mean of ratios would favour whoever varies more.
+/// The gains at a place, seed by seed. They are relative to the mean, not to the other run of
+/// the seed: a mean of ratios would favour the arm that varies more.
 fn differences(points: &Points, arm: &str, over: &str, at: Place) -> Result<Vec<f64>, Error> {
     let of = |arm| points.values(arm, at, |run| Metric::Efficiency.of(run));
     let (ours, theirs) = (of(arm)?, of(over)?);

@@ -1,4 +1,4 @@
-//! What runs of radio come to: means over seeds, and ratios seed by seed.
+//! Results of radio runs: means over seeds, and ratios seed by seed.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use ackwise_report::{Experiment, Mean, Spread};
 
 use crate::Error;
 
-/// What is asked of a run.
+/// A metric of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Metric {
     Throughput,
@@ -41,7 +41,7 @@ impl Metric {
     }
 }
 
-/// Where something is measured: hops along a way, and flows in all.
+/// A point of measurement: hops along a path, and flows in total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub hops: u64,
@@ -90,7 +90,7 @@ impl Points {
         })
     }
 
-    /// A number of each seed, seeds ascending.
+    /// A metric of each seed, in ascending order of seeds.
     pub fn values(
         &self,
         arm: &str,
@@ -100,7 +100,7 @@ impl Points {
         Ok(self.seeds(arm, at)?.values().map(of).collect())
     }
 
-    /// What an arm has more than another, %, of each seed.
+    /// By how much an arm exceeds another, in %, for each seed.
     pub fn gains(&self, arm: &str, to: &str, at: Place, metric: Metric) -> Result<Vec<f64>, Error> {
         let (ours, theirs) = (self.seeds(arm, at)?, self.seeds(to, at)?);
         let both = ours
@@ -111,7 +111,7 @@ impl Points {
             .collect())
     }
 
-    /// What an arm has more than another, %, of each seed, averaged over places.
+    /// By how much an arm exceeds another, in %, for each seed, averaged over places.
     pub fn mean_gains(
         &self,
         arm: &str,
@@ -128,7 +128,7 @@ impl Points {
         }))
     }
 
-    /// At how many places an arm has more than another, of each seed.
+    /// At how many places an arm exceeds another, for each seed.
     pub fn wins(
         &self,
         arm: &str,
@@ -146,19 +146,19 @@ impl Points {
     }
 }
 
-/// One value a seed from a value a seed and place.
+/// Folds the values of each seed over the places into one value per seed.
 pub(super) fn fold(each: &[Vec<f64>], of: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let seeds = each.iter().map(Vec::len).min().unwrap_or(0);
     let at = |seed: usize| each.iter().map(|place| place[seed]).collect::<Vec<f64>>();
     (0..seeds).map(|seed| of(&at(seed))).collect()
 }
 
-/// An experiment whose measured value is the mean of a value a seed, with its interval.
+/// An experiment that measures the mean of one value per seed, with its interval.
 pub(super) fn experiment(id: String, what: String, values: Vec<f64>) -> Experiment {
     let Some(mean) = Mean::of(values.iter().copied()) else {
         return Experiment::new(id, what, "undefined");
     };
-    // A single seed has no interval but its value.
+    // A single seed has no interval, so its value stands for both ends.
     let [low, high] = mean.ci95().unwrap_or([mean.mean; 2]);
     Experiment::new(id, what, mean.mean)
         .spread(Spread::of("seeds", values))

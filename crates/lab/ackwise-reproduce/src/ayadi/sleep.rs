@@ -1,4 +1,4 @@
-//! The same chain with radios that sleep: what fewer ACKs save then.
+//! The same chain with sleeping radios: what fewer ACKs save there.
 
 use ackwise_radio::scenario::RadioRun;
 use ackwise_report::Experiment;
@@ -6,16 +6,16 @@ use ackwise_report::Experiment;
 use super::points::{Metric, Place, Points, experiment};
 use crate::{Error, Reproduced};
 
-/// Seeds of a short version.
+/// Seeds in a short version.
 pub(super) const QUICK_SEEDS: u64 = 2;
 
-/// What an idle radio takes, mA, and in words: the paper's Table 2, and a radio that listens as it
-/// receives.
+/// Current of an idle radio in mA, with a description: the paper's Table 2, and a radio that uses as
+/// much for listening as for receiving.
 const CURRENTS: [(&str, f64, &str); 2] = [
     ("table-2", 1.38, "idle 1.38 mA"),
     ("listening", 19.6, "idle 19.6 mA"),
 ];
-/// Groups of arms, and seconds between two wake-ups.
+/// Groups of arms, with the seconds between two wake-ups.
 const GROUPS: [(&str, Option<f64>, &str); 3] = [
     ("on", None, "always on"),
     ("8-hz", Some(0.125), "8 wake-ups a second"),
@@ -31,10 +31,10 @@ const ARMS: [(&str, &str); 5] = [
 const HOPS: [u64; 4] = [2, 4, 6, 10];
 const SLEEP_MA: f64 = 0.06;
 const VOLTS: f64 = 3.0;
-/// Two checks of 192 µs.
+/// Duration of two checks of 192 µs each.
 const CHECKS_S: f64 = 384e-6;
 
-/// What all nodes take that have nothing to send, watts.
+/// Power in watts of all nodes when they have nothing to send.
 fn idle_watts(idle_ma: f64, interval: Option<f64>, hops: u64) -> f64 {
     let ma = interval.map_or(idle_ma, |every| {
         (CHECKS_S * idle_ma + (every - CHECKS_S) * SLEEP_MA) / every
@@ -42,7 +42,7 @@ fn idle_watts(idle_ma: f64, interval: Option<f64>, hops: u64) -> f64 {
     (hops + 1) as f64 * VOLTS * ma * 1e-3
 }
 
-/// The runs with each of the currents, in their order.
+/// Adds the runs with each current, in the order of `CURRENTS`.
 pub(super) fn add(currents: &[Points], all: &mut Reproduced) -> Result<(), Error> {
     for (points, (current, idle_ma, called)) in currents.iter().zip(CURRENTS) {
         for (group, interval, words) in GROUPS {

@@ -1,4 +1,4 @@
-//! What the paper quotes of others and proposes, over its own chain: windows, versions of TCP, ABC.
+//! What the paper quotes of others and proposes, on its own chain: windows, versions of TCP, ABC.
 
 use ackwise_report::Experiment;
 
@@ -7,9 +7,9 @@ use super::points::{Metric, Place, Points};
 use crate::{Error, Reproduced};
 
 const HOPS: [u64; 5] = [2, 4, 6, 8, 10];
-/// Segments; the last is INET's.
+/// Windows in segments; the last is INET's.
 const WINDOWS: [u64; 7] = [1, 2, 3, 4, 6, 8, 14];
-/// Arms with the MAC of the figures, and with the standard's, which is a setting that the paper
+/// Arms with the MAC of the figures and with that of the standard, a setting that the paper
 /// leaves open.
 const MACS: [(&str, &str); 2] = [("figures", ""), ("standard", ", the standard's MAC")];
 /// Versions of TCP, all with an ACK for each segment.
@@ -24,7 +24,7 @@ const NEWRENO: &str = "window-14";
 
 const STANDARD: &str = "sim; as in the figures, but with the MAC parameters of the standard";
 
-/// Rows of the MAC of the figures are the paper's, those of the other one variants.
+/// Rows with the MAC of the figures are the paper's; those with the other MAC are variants.
 fn on(mac: &str, row: Experiment) -> Experiment {
     match mac {
         "figures" => row,
@@ -46,7 +46,7 @@ pub(super) fn add(points: &Points, all: &mut Reproduced) -> Result<(), Error> {
     abc(points, all)
 }
 
-/// Beyond two hops, windows above one segment against one.
+/// Beyond two hops, windows above one segment relative to a window of one.
 fn gerla(points: &Points, mac: &str, called: &str, all: &mut Reproduced) -> Result<(), Error> {
     let far = places(&HOPS[1..]);
     let one = format!("{mac}/window-1");
@@ -67,7 +67,7 @@ const WINDOW: &str = "Theirs is CSMA without a word from the receiver, and 802.1
                       frame hears of its loss and repeats it, and a window of 1 leaves the chain idle \
                       while a segment is in flight.";
 
-/// A window of a quarter of the hops against the best of the others.
+/// A window of a quarter of the hops relative to the best of the others.
 fn fu(points: &Points, mac: &str, called: &str, all: &mut Reproduced) -> Result<(), Error> {
     let metric = Metric::Throughput;
     for hops in [4, 8] {
@@ -96,7 +96,7 @@ fn fu(points: &Points, mac: &str, called: &str, all: &mut Reproduced) -> Result<
     Ok(())
 }
 
-/// Versions of TCP against each other: Vegas is said to be the fastest, SACK to take least energy.
+/// Versions of TCP compared: Vegas is said to be the fastest, and SACK to use the least energy.
 fn versions(points: &Points, mac: &str, called: &str, all: &mut Reproduced) -> Result<(), Error> {
     let everywhere = places(&HOPS);
     for (metric, said, held, who, part) in [
@@ -117,7 +117,7 @@ fn versions(points: &Points, mac: &str, called: &str, all: &mut Reproduced) -> R
     ] {
         let title = VERSIONS.iter().find(|(arm, _)| *arm == who);
         let title = title.map_or(who, |(_, title)| title);
-        // Heng and Ai-Huang compared those without Vegas.
+        // Heng and Ai-Huang compared the versions without Vegas.
         let others = VERSIONS
             .iter()
             .filter(|(arm, _)| *arm != who && *arm != "vegas");
@@ -138,7 +138,7 @@ fn versions(points: &Points, mac: &str, called: &str, all: &mut Reproduced) -> R
     Ok(())
 }
 
-/// SACK beside receivers that delay: what the paper proposes.
+/// SACK with receivers that delay ACKs, as the paper proposes.
 fn sack(points: &Points, mac: &str, called: &str, all: &mut Reproduced) -> Result<(), Error> {
     let everywhere = places(&HOPS);
     for (arm, title) in [("dca", "DCA"), ("tda", "TDA")] {
@@ -157,7 +157,7 @@ fn sack(points: &Points, mac: &str, called: &str, all: &mut Reproduced) -> Resul
     Ok(())
 }
 
-/// Bytes counted, with L of one segment and of as many as an ACK covers.
+/// Appropriate byte counting, with L of one segment and of as many segments as an ACK covers.
 fn abc(points: &Points, all: &mut Reproduced) -> Result<(), Error> {
     let everywhere = places(&HOPS);
     for (arm, title, most) in [

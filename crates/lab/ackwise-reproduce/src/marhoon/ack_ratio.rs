@@ -1,4 +1,4 @@
-//! ACK congestion control by the sender (RFC 5690), which the paper does not try, on its network.
+//! ACK congestion control by the sender (RFC 5690) on the paper's network; the paper does not try it.
 
 use ackwise_report::{Experiment, Spread};
 use ackwise_scenario::record::Run;
@@ -9,7 +9,7 @@ use crate::{Error, Lab, Reproduced};
 
 const PATH: &str = "scenarios/papers/marhoon/ack-ratio.toml";
 const TEXT: &str = include_str!("../../../../../scenarios/papers/marhoon/ack-ratio.toml");
-/// Seeds of a short version.
+/// Seeds in a short version.
 const QUICK_SEEDS: u64 = 3;
 const PACKET_BYTES: f64 = 590.0;
 

@@ -11,12 +11,12 @@ use crate::{Error, Lab, Outcome, Reproduced};
 
 const PATH: &str = "scenarios/papers/marhoon/marhoon.toml";
 const TEXT: &str = include_str!("../../../../../scenarios/papers/marhoon/marhoon.toml");
-/// Seeds of a short version.
+/// Seeds in a short version.
 const QUICK_SEEDS: u64 = 3;
-/// Streams of the engines' draws for start times begin here (`Flow::start_within`).
+/// First stream of the engines' draws of start times (`Flow::start_within`).
 const START_STREAM: u64 = 2000;
 
-/// An arm, and what the paper prints of it, if anything.
+/// An arm, and the numbers that the paper prints for it, if any.
 pub(super) struct Arm {
     pub name: &'static str,
     pub title: &'static str,
@@ -74,7 +74,7 @@ pub(super) const ARMS: [Arm; 11] = [
     Arm::ours("acks-first", "ACKs first"),
 ];
 
-/// Adds what the arms' numbers say, and returns their runs.
+/// Adds the experiments of the arms, and returns their runs.
 pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<Outcome, Error> {
     let quick = lab.quick();
     let outcome = lab.run_where(PATH, TEXT, |run| !quick || run.seed <= QUICK_SEEDS)?;
@@ -85,7 +85,7 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<Outcome, Error>
     Ok(outcome)
 }
 
-/// A number of each run of an arm.
+/// A value of each run of an arm.
 fn each<T>(
     outcome: &Outcome,
     arm: &Arm,
@@ -98,7 +98,7 @@ fn each<T>(
     runs.into_iter().map(of).collect()
 }
 
-/// A number of an arm: the median over the seeds of the start times, and their spread.
+/// An experiment with the median over the seeds of the start times, and their spread.
 fn number(
     arm: &Arm,
     id: &str,
@@ -120,12 +120,12 @@ fn number(
     experiment
 }
 
-/// Half an order of magnitude: what two draws of the start times differ by in one simulator.
+/// Half an order of magnitude: the difference between two draws of the start times in one simulator.
 pub(super) const MAGNITUDE: Tolerance = Tolerance::Factor { factor: 3.162 };
 /// The tolerance of averages over flows: a fifth of the published number.
 pub(super) const FIFTH: Tolerance = Tolerance::Relative { share: 0.2 };
 
-/// What is said of every arm; then of the paper's, and of those with ACC.
+/// Adds the experiments for every arm, then those for the paper's arms and for those with ACC.
 fn experiments(outcome: &Outcome, arm: &Arm, all: &mut Reproduced) -> Result<(), Error> {
     let in_the_paper = arm.throughputs.is_some();
     let note = |experiment: Experiment, note: &str| {
@@ -198,7 +198,7 @@ fn experiments(outcome: &Outcome, arm: &Arm, all: &mut Reproduced) -> Result<(),
     Ok(())
 }
 
-/// What is said of the paper's own arms only.
+/// Adds the experiments for the paper's own arms only.
 fn of_the_paper(outcome: &Outcome, arm: &Arm, all: &mut Reproduced) -> Result<(), Error> {
     let queue = each(outcome, arm, |run| queue_moments(outcome, run))?;
     let (lengths, deviations): (Vec<f64>, Vec<f64>) = queue.into_iter().unzip();
@@ -240,7 +240,7 @@ fn of_the_paper(outcome: &Outcome, arm: &Arm, all: &mut Reproduced) -> Result<()
     Ok(())
 }
 
-/// What is said of the arms with ACC only.
+/// Adds the experiments for the arms with ACC only.
 fn of_acc(outcome: &Outcome, arm: &Arm, all: &mut Reproduced) -> Result<(), Error> {
     let marks = each(outcome, arm, |run| {
         Ok(outcome.queue(run, ACK_QUEUE)?.marks as f64)
@@ -272,7 +272,7 @@ const THROUGHPUT_NOTE: &str = "Published in MBytes/sec, but Mbit/s by its digits
                                ten seeds: 0.26 to 0.72, median 0.49 (NewReno), and 0.28 to \
                                0.31, median 0.29 (Asym and AF).";
 
-/// The averages of the first five starters, as a list.
+/// The averages of the first five flows to start, as a list.
 fn listed(outcome: &Outcome, arm: &Arm) -> Result<Experiment, Error> {
     let list = |values: &[f64]| {
         let texts: Vec<String> = values.iter().map(|v| format!("{v:.2}")).collect();
@@ -297,17 +297,17 @@ fn listed(outcome: &Outcome, arm: &Arm) -> Result<Experiment, Error> {
     Ok(experiment)
 }
 
-/// What is compared of two arms, seed by seed.
+/// A comparison of two arms, seed by seed.
 struct Ratio {
     id: &'static str,
     what: &'static str,
     of: fn(&Outcome, &Arm, &Run) -> Result<f64, Error>,
-    /// What the paper says of it, and how near a faithful run comes.
+    /// What the paper says about it, and the tolerance for a faithful run.
     published: Option<(Value, Tolerance)>,
     note: &'static str,
 }
 
-/// What the paper says; a ratio of two of its numbers is not printed there.
+/// Sets the published value; the paper does not print a ratio of two of its numbers, so it is derived.
 pub(super) fn calculated(row: Experiment, published: Value) -> Experiment {
     let is_ratio = matches!(published, Value::Number(_));
     let row = row.published(published);
@@ -395,13 +395,13 @@ fn removed(outcome: &Outcome, run: &Run) -> Result<f64, Error> {
     Ok((queue.drops + queue.filtered.unwrap_or(0)) as f64)
 }
 
-/// The median of ratios. A seed without any on either side has none; where only NewReno has
-/// none, it is infinite and counts, though a spread has no place for it.
+/// The median of ratios. A seed with zero on both sides has no ratio. Where only NewReno has
+/// zero, the ratio is infinite and counts, although a spread has no place for it.
 fn median(ratios: &[f64]) -> f64 {
     Stat::of(ratios.iter().copied()).map_or(f64::NAN, |stat| stat.median)
 }
 
-/// The paper's conclusions, as ratios of its arms; and of the system that it meant to test.
+/// The paper's conclusions as ratios of its arms, and those of the system that it meant to test.
 fn verdict(outcome: &Outcome, all: &mut Reproduced) -> Result<(), Error> {
     let [baseline, others @ ..] = &ARMS;
     let against = |name: &str| others.iter().find(|arm| arm.name.ends_with(name));
@@ -426,7 +426,7 @@ fn verdict(outcome: &Outcome, all: &mut Reproduced) -> Result<(), Error> {
                 Some((value, tolerance)) => calculated(row, value).tolerance(tolerance),
                 None => row,
             };
-            // ACC did nothing in the paper's ns-2: what works is another system.
+            // ACC did nothing in the paper's ns-2, so arms where it works are variants.
             let acc = id != "ratio";
             all.experiments.push(if acc { row.variant() } else { row });
         }
@@ -437,7 +437,7 @@ fn verdict(outcome: &Outcome, all: &mut Reproduced) -> Result<(), Error> {
 const SIGN_NOTE: &str = "The flows that start first lose with AF, as published; all 20 together \
                          gain in most runs, which the paper does not look at.";
 
-/// Mean and deviation of the uplink queue once all flows run.
+/// Mean and deviation of the uplink queue while all flows run.
 pub(super) fn queue_moments(outcome: &Outcome, run: &Run) -> Result<(f64, f64), Error> {
     let queue = outcome.queue(run, DATA_QUEUE)?;
     let lengths = queue.t_s.iter().zip(&queue.length_packets);
@@ -445,7 +445,7 @@ pub(super) fn queue_moments(outcome: &Outcome, run: &Run) -> Result<(f64, f64), 
     moments(late).ok_or_else(|| outcome.lacks(format_args!("queue lengths in {}", run.id)))
 }
 
-/// One of the five flows that started first.
+/// One of the five flows that start first.
 pub(super) struct First {
     pub name: String,
     segments: u64,
@@ -453,20 +453,20 @@ pub(super) struct First {
 }
 
 impl First {
-    /// Over the whole run, packets with headers, as ns-2 counts.
+    /// Rate over the whole run in Mbit/s; packets count with headers, as in ns-2.
     pub(super) fn rate_mbps(&self, packet_bytes: f64) -> f64 {
         self.segments as f64 * packet_bytes * 8.0 / DURATION_S / 1e6
     }
 }
 
-/// When each flow of a run starts, after its `start`, ns: the draw of the engines.
+/// Start of a flow after its `start`, in ns, as the engines draw it.
 fn start_ns(scenario: &Scenario, index: usize, seed: u64) -> u64 {
     let flow = &scenario.flows[index];
     let within = u64::try_from(flow.start_within.as_nanos()).unwrap_or(u64::MAX);
     Rng::stream(seed, START_STREAM + index as u64).below(within.saturating_add(1))
 }
 
-/// The flows that start first, in the order of their starts.
+/// The five flows that start first, in the order of their starts.
 pub(super) fn first_five(outcome: &Outcome, run: &Run) -> Result<Vec<First>, Error> {
     let scenario = &outcome.scenario;
     let mut starts: Vec<(u64, usize)> = (0..scenario.flows.len())
@@ -488,7 +488,7 @@ pub(super) fn first_five(outcome: &Outcome, run: &Run) -> Result<Vec<First>, Err
     .collect()
 }
 
-/// Throughput over a window, for the figures; see [`First::rate_mbps`].
+/// Throughput over an interval, for the figures; see [`First::rate_mbps`].
 pub(super) fn rate_between(
     outcome: &Outcome,
     run: &Run,

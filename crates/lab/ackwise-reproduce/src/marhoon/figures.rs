@@ -7,12 +7,12 @@ use super::arms::{ARMS, Arm, first_five, rate_between};
 use super::{ACK_QUEUE, CC, DATA_QUEUE, DURATION_S};
 use crate::{Error, Outcome, Reproduced};
 
-/// Points of a line on the page.
+/// Number of points of a line on the page.
 const POINTS: usize = 500;
-/// What one point of a line of throughput over time averages, seconds.
+/// Seconds that one point of a throughput line averages.
 const WINDOW_S: f64 = 1.0;
 
-/// The numbers of the paper's figures for an arm.
+/// Numbers of the paper's figures for an arm.
 struct Numbers {
     queue: u8,
     data_drops: u8,
@@ -21,8 +21,8 @@ struct Numbers {
     throughput: u8,
 }
 
-/// The first seed's run of each of the paper's arms; of the others only what the paper shows
-/// for its own would be shown, and tables say more.
+/// Adds the figures of the first seed's run for each of the paper's arms. Other arms have no
+/// figures, since tables say more about them.
 pub(super) fn add(outcome: &Outcome, all: &mut Reproduced) -> Result<(), Error> {
     let asym = (&ARMS[1], numbers(3, 5, 7, 9, 11));
     let baseline = (&ARMS[0], numbers(4, 6, 8, 10, 12));

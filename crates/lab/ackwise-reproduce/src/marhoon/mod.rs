@@ -1,9 +1,9 @@
-//! Marhoon: 20 uploads over 10 Mbit/s whose ACKs return over 300 kbit/s. NewReno as it is, or
-//! with ACK filtering and ACK congestion control?
+//! Marhoon: 20 uploads over 10 Mbit/s whose ACKs return over 300 kbit/s, with plain NewReno or
+//! with ACK filtering and ACK congestion control.
 //!
 //! The scenarios are in `scenarios/papers/marhoon/`. The paper prints neither delays nor
-//! queues, windows, sizes or start times, and its unit is wrong; how they were found is in
-//! `docs/papers/marhoon.md`.
+//! queues, windows, sizes or start times, and its unit is wrong; `docs/papers/marhoon.md` says
+//! how they were found.
 
 mod ack_ratio;
 mod arms;
@@ -15,7 +15,7 @@ mod two_way;
 use crate::tolerances::{above, below, range};
 use crate::{Claim, Engine, Error, Held, Lab, Paper, Reproduced};
 
-/// The link between the two routers; data go forward, ACKs in reverse.
+/// The link between the two routers; data travel forward, ACKs in reverse.
 const DATA_QUEUE: &str = "shared.forward";
 const ACK_QUEUE: &str = "shared.reverse";
 const CC: &str = "newreno";
@@ -160,7 +160,7 @@ const CLAIMS: [Claim; 6] = [
     ),
 ];
 
-/// What rows are held to; `docs/papers/README.md` prints it.
+/// Tolerances of the rows; `docs/papers/README.md` prints them.
 const TOLERANCES: [Held; 7] = [
     Held::new(
         "counts of drops, whose start times are not printed: half an order of magnitude",

@@ -10,7 +10,7 @@ const TEXT: &str = include_str!("../../../../../scenarios/papers/marhoon/marhoon
 const DELAY: &str = "link.shared.both.delay";
 const DELAYS_MS: [f64; 3] = [20.0, 30.0, 40.0];
 
-/// Arm, what it is, bytes of a packet.
+/// The arm, a description, and the bytes of a packet.
 const ARMS: [(&str, &str, f64); 7] = [
     ("baseline", "NewReno, RED, window 1000", 590.0),
     ("baseline-window-100", "NewReno, RED, window 100", 590.0),

@@ -1,4 +1,4 @@
-//! The same network with Linux at its ends and a real gateway between: `real.toml`, on the
+//! The same network with Linux at its ends and a real gateway between them: `real.toml`, on the
 //! running kernel, in virtual time, and simulated for comparison.
 
 use ackwise_report::{Axis, Experiment, Figure, Line, Spread, Style, Tolerance, Value};
@@ -12,17 +12,17 @@ use crate::{Engine, Error, Lab, Outcome, Reproduced};
 const PATH: &str = "scenarios/papers/marhoon/real.toml";
 const TEXT: &str = include_str!("../../../../../scenarios/papers/marhoon/real.toml");
 const CC: &str = "reno";
-/// IP packet of a full segment.
+/// Bytes of a full segment as an IP packet.
 const PACKET: f64 = 1500.0;
-/// Points of a line on the page.
+/// Number of points of a line on the page.
 const POINTS: usize = 500;
 
-/// An arm, and what of it the paper has a number for.
+/// An arm, and the numbers that the paper has for it.
 struct Arm {
     name: &'static str,
     title: &'static str,
     quick: bool,
-    /// Mbit/s of the first five, drops on the uplink, ACKs dropped on the downlink.
+    /// Mbit/s of the first five flows, drops on the uplink, and ACKs dropped on the downlink.
     published: Option<[f64; 3]>,
 }
 
@@ -95,7 +95,7 @@ const NOTES: [&str; 3] = [
     "`ackwise-lab reproduce marhoon` runs the same scenario simulated, as `marhoon/sim/…`.",
 ];
 
-/// A number of each run of an arm, in the order of seeds.
+/// A value of each run of an arm, in the order of seeds.
 fn each(
     outcome: &Outcome,
     arm: &str,
@@ -108,8 +108,8 @@ fn each(
     runs.into_iter().map(of).collect()
 }
 
-/// Packets that reached the server while the flows had something to send, in Mbit/s: what
-/// drains afterwards does not count.
+/// Rate in Mbit/s of the packets that reached the server while the flows had something to send.
+/// Packets that drain afterwards do not count.
 fn mbps(outcome: &Outcome, traffic: &Traffic, whose: &str) -> Result<f64, Error> {
     let until = outcome.scenario.duration.as_secs_f64();
     let series = traffic.series.as_ref();
@@ -157,7 +157,7 @@ fn experiment(id: String, what: &str, part: &str, engine: Engine, values: Vec<f6
         .spread(spread)
 }
 
-/// What the paper prints for its two arms, and why ours is another number.
+/// What the paper prints for its two arms, and why ours differ.
 const PUBLISHED: [(&str, &str); 3] = [
     (
         "throughput",
@@ -243,7 +243,7 @@ fn of_arm(outcome: &Outcome, arm: &Arm, engine: Engine, all: &mut Reproduced) ->
     Ok(())
 }
 
-/// Figs. 3 and 4, of the first seed.
+/// Figs. 3 and 4 for the first seed.
 fn uplink_queue(outcome: &Outcome, engine: Engine) -> Result<Figure, Error> {
     let mut figure = Figure::new(
         &format!("{engine}-queue"),
@@ -265,7 +265,7 @@ fn uplink_queue(outcome: &Outcome, engine: Engine) -> Result<Figure, Error> {
     Ok(figure)
 }
 
-/// What is compared of the two arms, and what the paper says of it.
+/// A comparison of the two arms, and what the paper says about it.
 struct Ratio {
     id: &'static str,
     what: &'static str,
@@ -330,7 +330,7 @@ fn compared() -> [Ratio; 6] {
     ]
 }
 
-/// What the paper concludes: its filtering against its NewReno.
+/// The paper's conclusions: its filtering relative to its NewReno.
 fn ratios(outcome: &Outcome, engine: Engine, all: &mut Reproduced) -> Result<(), Error> {
     for ratio in compared() {
         let Ratio {
@@ -342,7 +342,7 @@ fn ratios(outcome: &Outcome, engine: Engine, all: &mut Reproduced) -> Result<(),
         let id = format!("marhoon/{engine}/ratio/{id}");
         let one = experiment(id, what, "AF to Reno alone", engine, values).note(note);
         all.experiments.push(match ratio.published {
-            // Linux' packets and ACKs are others than ns-2's: one more variant on each engine.
+            // Linux sends other packets and ACKs than ns-2, so each engine adds a variant.
             Some((value, tolerance)) => {
                 let one = super::arms::calculated(one, value).tolerance(tolerance);
                 one.variant()

@@ -1,4 +1,4 @@
-//! ACKs-first, which the paper describes and does not try: it needs data on the ACKs' way.
+//! ACKs-first, which the paper describes but does not try: it needs data in the direction of the ACKs.
 
 use ackwise_report::{Experiment, Spread};
 

@@ -13,31 +13,31 @@ const HELD: &str = include_str!("../../../../../scenarios/papers/pavilanskas-201
 
 pub(super) const RATE: &str = "link.br-r.reverse.police.rate";
 pub(super) const ALL_PASS: &str = "10 Mbit/s";
-/// The sender of a Linux 2.6.32 of which nothing is said: no limit but the queue before the line.
+/// The sender of Linux 2.6.32 by default: no window limit except the queue before the line.
 const FREE: &str = "window-free";
-/// Shares of the ACKs that exceed the rates of the scenario, in per cent.
+/// The rates of the scenario, as per cent of the ACKs that exceed them.
 const SHARES: [f64; 11] = [
     20.0, 40.0, 60.0, 80.0, 82.0, 84.0, 86.0, 88.0, 90.0, 93.0, 96.0,
 ];
-/// What is left of the rate, %, where the paper calls the transfer stable.
+/// The rate left, in %, where the paper calls the transfer stable.
 pub(super) const WHOLE: Tolerance = Tolerance::AtLeast { bound: 97.0 };
-/// What is left of the rate, %, where the paper calls the share of ACKs fatal.
+/// The rate left, in %, where the paper calls the share of dropped ACKs fatal.
 pub(super) const COLLAPSED: Tolerance = Tolerance::Below { bound: 50.0 };
-/// Above the last share that the paper calls stable, and above the first that it calls fatal.
+/// Indices of the last share that the paper calls stable, and of the first that it calls fatal.
 const STABLE: usize = 3;
 const FATAL: usize = 6;
 const ACK_BYTES: f64 = 64.0;
-/// What is transferred: the scenario's 400 MiB.
+/// Bytes transferred: the scenario's 400 MiB.
 pub(super) const FILE_BYTES: u64 = 400 << 20;
-/// Least retransmission timeout of Linux, seconds.
+/// Minimum retransmission timeout of Linux, in seconds.
 const RTO_S: f64 = 0.2;
 
-/// ACKs a second without a policer.
+/// ACKs per second without a policer.
 fn full_ack_rate() -> f64 {
     SERVER_BPS / 8.0 / FRAME_BYTES / 2.0
 }
 
-/// As the scenarios write it.
+/// The rate that drops this share, as the scenarios write it.
 pub(super) fn rate_text(share: f64) -> String {
     let bps = full_ack_rate() * ACK_BYTES * 8.0 * (1.0 - share / 100.0);
     format!("{:.1} kbit/s", bps / 1000.0)
@@ -68,12 +68,12 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whose runs are looked at.
+/// The sender whose runs are evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sender {
-    /// As its software has it.
+    /// The sender as its software sets it.
     Free,
-    /// With the window at which 1 − 2/W is 85 %: a fit.
+    /// A sender with the window at which 1 − 2/W is 85 %: a fit.
     Thirteen,
 }
 
@@ -111,7 +111,7 @@ impl Sender {
         }
     }
 
-    /// Marks what is one of several settings.
+    /// Marks the row as a variant, if the sender is one of several settings.
     fn mark(self, row: Experiment) -> Experiment {
         match self {
             Sender::Free => row,
@@ -119,7 +119,7 @@ impl Sender {
         }
     }
 
-    /// The run at a share of ACKs dropped; 0: all pass.
+    /// The run at a share of ACKs dropped; 0 means that all pass.
     fn run(self, outcome: &Outcome, share: f64) -> Result<&Run, Error> {
         let rate = match share > 0.0 {
             true => rate_text(share),
@@ -129,12 +129,12 @@ impl Sender {
     }
 }
 
-/// How long the transfer took, seconds; nothing if it did not end.
+/// How long the transfer took, in seconds; `None` if it did not end.
 fn took(run: &Run) -> Option<f64> {
     (run.totals.bytes >= FILE_BYTES).then_some(run.totals.duration_s)
 }
 
-/// The paper's curves begin so long before the transfer.
+/// How long before the transfer the paper's curves begin.
 const BEFORE_S: f64 = 3.0;
 /// Three per cent around the 41 to 42 s at which all curves end.
 pub(super) const ENDS: Tolerance = Tolerance::Range {
@@ -226,7 +226,7 @@ fn collapse(outcome: &Outcome) -> Result<Vec<Experiment>, Error> {
     Ok(experiments)
 }
 
-/// What the paper says is the reason, and what a starved window would be.
+/// The reason that the paper gives, and what a starved window would give.
 fn criteria() -> Vec<Experiment> {
     let part = "Why 85 %";
     let passed = |share: f64| full_ack_rate() * (1.0 - share / 100.0);
@@ -290,7 +290,7 @@ fn held_experiments(held: &Outcome) -> Result<Vec<Experiment>, Error> {
     Ok(experiments)
 }
 
-/// Rate over share, a line a window.
+/// The rate over the share of ACKs dropped, one line per window.
 fn curves(outcome: &Outcome, held: &Outcome) -> Result<Figure, Error> {
     let mut figure = Figure::new(
         "limit",

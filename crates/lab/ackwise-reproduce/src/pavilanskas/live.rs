@@ -1,4 +1,4 @@
-//! The bridge on real packets, live or in virtual time: what Linux' TCP makes of policed
+//! The bridge with real packets, live or in virtual time: how Linux's TCP copes with policed
 //! ACKs, what the contract changes, and (live) what it saves a router.
 
 use ackwise_report::{Axis, Experiment, Figure, Line, Style, Tolerance, Value};
@@ -24,12 +24,12 @@ const BUFFER: &str = "flow.tcp.socket.send_buffer";
 const BUFFERS: [&str; 2] = ["16 KiB", "64 KiB"];
 const DROPPED: [u32; 7] = [20, 40, 60, 80, 86, 90, 96];
 const HELD: [u32; 4] = [80, 86, 90, 96];
-/// What the paper's 400 MiB take, and so the rate.
+/// How long the paper's 400 MiB take, and the rate that follows.
 const FULL_S: f64 = 38.3;
 const FULL_MBPS: f64 = 87.6;
-/// Up to here the paper calls the transfer whole.
+/// Up to this share of dropped ACKs the paper calls the transfer whole.
 const WHOLE: u32 = 80;
-/// What is run of these in a short version.
+/// The arms of a short version.
 const QUICK: [&str; 5] = ["baseline", "dropped-80", "dropped-90", "held-80", "held-90"];
 
 const RATE: &str = "link.pc0-r0.forward.rate";
@@ -41,14 +41,14 @@ const RATES: [&str; 5] = [
     "90 Mbit/s",
 ];
 const QUICK_RATES: [&str; 2] = ["16 Mbit/s", "90 Mbit/s"];
-/// The router that no longer sees what the bridge drops.
+/// The router that no longer sees the ACKs that the bridge drops.
 const ROUTER: &str = "r0";
 const SESSIONS: [&str; 2] = ["tcp1", "tcp2"];
 
-/// In virtual time a run lasts so long that the paper's 400 MB fit in.
+/// Duration of a run in virtual time, in which the paper's 400 MB fit.
 const WHOLE_RUN: &str = "40 s";
 
-/// The scenario of one transfer, as an engine runs it.
+/// The scenario of one transfer, adapted to the engine.
 fn transfer_text(engine: Engine) -> Result<String, Error> {
     if engine == Engine::Live {
         return Ok(TEXT.to_owned());
@@ -61,8 +61,8 @@ fn transfer_text(engine: Engine) -> Result<String, Error> {
     Ok(text.to_string())
 }
 
-/// Runs a scenario. On a machine that does other things a veth loses a packet now and then: there
-/// it is run arm by arm, and an arm a second time if something came between.
+/// Runs a scenario. On a busy machine a veth loses a packet now and then, so the live engine runs
+/// it arm by arm, and repeats an arm once after an error.
 fn runs(
     lab: &Lab<'_>,
     path: &str,
@@ -75,7 +75,7 @@ fn runs(
     let scenario = Scenario::parse(path, text)?;
     let mut all: Option<Outcome> = None;
     for arm in &scenario.arms {
-        // An empty list of runs is all of them.
+        // An empty list of runs would mean all runs.
         if !scenario
             .runs()
             .iter()
@@ -99,7 +99,7 @@ fn runs(
     })
 }
 
-/// What a short version runs of the transfer, and of the load.
+/// Whether a short version includes this run of the transfer.
 fn quick_arm(lab: &Lab<'_>, run: &RunSpec) -> bool {
     !lab.quick() || QUICK.contains(&run.arm.as_str())
 }
@@ -109,7 +109,7 @@ fn quick_rate(lab: &Lab<'_>, run: &RunSpec) -> bool {
     !lab.quick() || rate.is_some_and(|rate| QUICK_RATES.contains(&rate))
 }
 
-/// How many runs there will be.
+/// The number of runs.
 fn expected(lab: &Lab<'_>) -> Result<usize, Error> {
     let of = |path: &str, text: &str, wanted: fn(&Lab<'_>, &RunSpec) -> bool| {
         let runs = Scenario::parse(path, text)?.runs();
@@ -133,7 +133,7 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
         &runs(lab, PATH, &text, |run| quick_arm(lab, run))?,
         all,
     )?;
-    // Where computing takes no time, a router costs none: an emulated CPU does.
+    // Where computing takes no time, a router costs nothing; an emulated CPU shows its cost.
     if lab.engine() == Engine::Live {
         let outcome = runs(lab, LOAD_PATH, LOAD, |run| quick_rate(lab, run))?;
         load(lab, &outcome, all)?;
@@ -263,7 +263,7 @@ fn transfer(lab: &Lab<'_>, outcome: &Outcome, all: &mut Reproduced) -> Result<()
     Ok(())
 }
 
-/// How long the transfer took, where it is run whole.
+/// How long the transfer took, on engines that run it whole.
 fn took(lab: &Lab<'_>, share: u32, buffer: &str, run: &Run, part: &str) -> Option<Experiment> {
     if lab.engine() == Engine::Live {
         return None;
@@ -288,7 +288,7 @@ fn took(lab: &Lab<'_>, share: u32, buffer: &str, run: &Run, part: &str) -> Optio
     ))
 }
 
-/// Segments sent again where the paper sees none.
+/// Retransmissions where the paper sees none.
 fn sent_again(
     lab: &Lab<'_>,
     outcome: &Outcome,
@@ -318,7 +318,7 @@ fn sent_again(
     ))
 }
 
-/// The share of the rate that is left.
+/// The rate that is left, as a share of the whole rate.
 fn left(
     (lab, outcome): (&Lab<'_>, &Outcome),
     (how, share, buffer): (&str, u32, &str),
@@ -437,12 +437,12 @@ fn load(lab: &Lab<'_>, outcome: &Outcome, all: &mut Reproduced) -> Result<(), Er
     Ok(())
 }
 
-/// µs of the router for a data packet and its share of ACKs.
+/// Router CPU time in µs per data packet and its share of ACKs.
 fn per_segment(outcome: &Outcome, run: &Run) -> Result<f64, Error> {
     Ok(1e6 * router(outcome, run)? / run.totals.data_segments.max(1) as f64)
 }
 
-/// ACKs that reach the router, for a data segment.
+/// ACKs per data segment that reach the router.
 fn acks_through(run: &Run) -> f64 {
     run.totals.acks_on_wire as f64 / run.totals.data_segments.max(1) as f64
 }

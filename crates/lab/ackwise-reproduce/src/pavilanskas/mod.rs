@@ -1,10 +1,10 @@
 //! Pavilanskas, Statkus: a bridge drops ACKs above a rate. Up to which share does the transfer
-//! not notice, and what of two sessions?
+//! not notice, and what happens with two sessions?
 //!
-//! What a simulator can show of it: Figs. 4, 5, 8, 9, 10 and the limit of 85 %. The load of the
-//! routers (Figs. 6, 7) needs routers: the slow device and the live engine have them. The scenarios are in
-//! `scenarios/papers/pavilanskas-2010/`, the reading of the limit in
-//! `docs/papers/pavilanskas-2010.md`.
+//! A simulator can show Figs. 4, 5, 8, 9, 10 and the limit of 85 %. The load of the
+//! routers (Figs. 6, 7) needs routers: the slow device and the live engine have them. The
+//! scenarios are in `scenarios/papers/pavilanskas-2010/`, and the interpretation of the limit is
+//! in `docs/papers/pavilanskas-2010.md`.
 
 mod limit;
 mod live;
@@ -18,7 +18,7 @@ use crate::{Claim, Engine, Error, Held, Lab, Paper, Reproduced};
 const CC: &str = "cubic";
 /// Bytes of a full frame on the wire, with preamble and gap.
 const FRAME_BYTES: f64 = 1538.0;
-/// What the paper's server sent, by its figures, bit/s.
+/// The sending rate of the paper's server, according to its figures, in bit/s.
 const SERVER_BPS: f64 = 93e6;
 
 /// The paper.
@@ -185,7 +185,7 @@ const CLAIMS: [Claim; 10] = [
     ),
 ];
 
-/// What rows are held to; `docs/papers/README.md` prints it.
+/// Tolerances of the rows; `docs/papers/README.md` prints them.
 const TOLERANCES: [Held; 16] = [
     Held::new("Fig. 4: the end of a curve", limit::ENDS, "s"),
     Held::new("Fig. 4: time, of that with all ACKs", by(0.03), ""),

@@ -1,4 +1,4 @@
-//! Figs. 6 and 7 on the slow device: what forwarding costs a router, in instructions.
+//! Figs. 6 and 7 on the slow device: the cost of forwarding for a router, in instructions.
 
 use ackwise_engines::LabError;
 use ackwise_engines::emulated::{self, Between, First, Job, Machine, Span};
@@ -8,26 +8,26 @@ use super::CC;
 use crate::tolerances::{above, below, range, share};
 use crate::{Error, Lab, Reproduced};
 
-/// 500 million instructions a second: 2 ns each. Every host has time to spare.
+/// 500 million instructions per second: 2 ns each. Every host has time to spare.
 const SHIFT: u8 = 1;
 const MBPS: [u32; 5] = [4, 16, 32, 65, 90];
 const QUICK: [u32; 2] = [16, 90];
-/// Segments before what is measured, and in it.
+/// Segments before the measurement, and in it.
 const WARM: u64 = 500;
 const MEASURED: u64 = 2000;
 const SEGMENT: f64 = 1448.0;
-/// Frames of a full segment and of an ACK, with time stamps.
+/// Bytes of the frames of a full segment and of an ACK, with timestamps.
 const DATA_FRAME: u64 = 1514;
 const ACK_FRAME: u64 = 66;
 const PART: &str = "Figs. 6, 7: instructions of the router before the bridge";
 
 /// R² of a load that is linear in the rate.
 pub(super) const LINEAR: Tolerance = above(0.99);
-/// A load, of the one that it is said to be below.
+/// A load as a share of the load that it is said to be below.
 pub(super) const LOWER: Tolerance = below(1.0);
 /// The tolerance of the share of the load that is saved: a fifth of the published share.
 pub(super) const SAVED: Tolerance = share(0.2);
-/// The price of an ACK, %, if packets count and not their length.
+/// The cost of an ACK, in % of a data packet's, if packets count and not their length.
 pub(super) const AS_MUCH: Tolerance = range(80.0, 125.0);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ enum Arm {
     All,
     /// The bridge lets a fifth of the ACKs pass.
     Dropped,
-    /// The receiver sends one for ten segments, where the contract lets it wait so long.
+    /// The receiver sends one ACK per ten segments, where the contract lets it wait that long.
     Held,
 }
 
@@ -63,12 +63,12 @@ fn rates(lab: &Lab<'_>) -> &'static [u32] {
     if lab.quick() { &QUICK } else { &MBPS }
 }
 
-/// How many machines are run.
+/// How many machines will run.
 pub(super) fn machines(lab: &Lab<'_>) -> usize {
     ARMS.len() * rates(lab).len()
 }
 
-/// Time that so many segments take at a rate, ms.
+/// Time in ms that this many segments take at a rate.
 fn millis(segments: u64, mbps: u32) -> u64 {
     segments * DATA_FRAME * 8 / (u64::from(mbps) * 1000)
 }
@@ -90,18 +90,18 @@ fn job(arm: Arm, mbps: u32) -> Job {
         receiver_sysctls: held.into_iter().collect(),
         between: Between::Router {
             shape_bps,
-            // A fifth of one for two segments.
+            // A fifth of one ACK per two segments.
             acks_bps: (arm == Arm::Dropped).then_some(shape_bps * ACK_FRAME / (10 * DATA_FRAME)),
         },
     }
 }
 
-/// What a router did for each segment that arrived.
+/// Work of a router per segment that arrived.
 #[derive(Debug, Clone, Copy)]
 struct Cost {
     instructions: f64,
     acks: f64,
-    /// Segments a second, and share of the CPU.
+    /// Segments per second; then the share of the CPU.
     rate: f64,
     load: f64,
 }
@@ -118,7 +118,7 @@ impl Cost {
         }
     }
 
-    /// Instructions for an ACK and for a segment, from two costs.
+    /// Instructions per ACK and per segment, computed from two costs.
     fn apart(self, other: Cost) -> [f64; 2] {
         let ack = (self.instructions - other.instructions) / (self.acks - other.acks);
         [ack, self.instructions - ack * self.acks]
@@ -201,7 +201,7 @@ const NOTE: &str = "The router of Figs. 6 and 7 is Linux 6.12 on an emulated CPU
                     that wakes them. The sender is shaped packet by packet; the bridge and the \
                     hosts are on the same CPU and do not count.";
 
-/// QEMU, the kernel, and this program, which is the guest's first.
+/// Finds QEMU, the kernel, and this program, which is the first one of the guest.
 fn machine() -> Result<Machine, String> {
     emulated::qemu_version().map_err(|error| error.to_string())?;
     let kernel = emulated::kernel_image().map_err(|error| error.to_string())?;
@@ -241,8 +241,8 @@ fn saved(arm: Arm, mbps: u32, all: Cost, few: Cost) -> Experiment {
     ))
 }
 
-/// What is saved on average over the rates, and the load at which: Fig. 7 has the one over the other,
-/// and its loads are greater.
+/// The mean saving over the rates, and the load at which it is reached. Fig. 7 plots the one over
+/// the other, and its loads are greater.
 fn gain(all: &[Cost], few: &[Cost]) -> [Experiment; 2] {
     let saved = |(all, few): (&Cost, &Cost)| 100.0 * (1.0 - few.instructions / all.instructions);
     let each: Vec<f64> = all.iter().zip(few).map(saved).collect();
@@ -277,7 +277,7 @@ fn gain(all: &[Cost], few: &[Cost]) -> [Experiment; 2] {
     ]
 }
 
-/// How well a line fits the load over the rate (R²): Fig. 6.
+/// How well a line fits the load over the rate (R²), for Fig. 6.
 pub(super) fn linear(id: String, title: &str, points: &[(f64, f64)]) -> Experiment {
     let what = format!("{title}: R² of the load over the rate");
     let row = Experiment::new(id, what, fit(points))
@@ -289,8 +289,8 @@ pub(super) fn linear(id: String, title: &str, points: &[(f64, f64)]) -> Experime
     }
 }
 
-/// Fig. 6 has one line below the other: the greatest load with 80 % dropped, over the rates, of that
-/// with all ACKs.
+/// Fig. 6 has one line below the other: the maximum over the rates of the load with 80 % dropped,
+/// relative to the load with all ACKs.
 pub(super) fn lower(id: &str, all: &[(f64, f64)], few: &[(f64, f64)]) -> Experiment {
     let ratios = few.iter().zip(all).map(|(few, all)| few.1 / all.1);
     let greatest = ratios.reduce(f64::max).unwrap_or(f64::NAN);
@@ -300,7 +300,7 @@ pub(super) fn lower(id: &str, all: &[(f64, f64)], few: &[(f64, f64)]) -> Experim
         .tolerance(LOWER)
 }
 
-/// The share of the variance that a line explains.
+/// The share of the variance that a line explains (R²).
 fn fit(points: &[(f64, f64)]) -> f64 {
     let count = points.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;

@@ -1,4 +1,4 @@
-//! Figs. 8, 9 and 10: two sessions, both or one of them filtered.
+//! Figs. 8, 9 and 10: two sessions, with both or one of them filtered.
 
 use ackwise_report::{Axis, Experiment, Figure, Line, Style, Tolerance, Value};
 use ackwise_scenario::record::{Run, Series};
@@ -15,10 +15,10 @@ const ONE_PATH: &str = "scenarios/papers/pavilanskas-2010/one-filtered.toml";
 const ONE: &str =
     include_str!("../../../../../scenarios/papers/pavilanskas-2010/one-filtered.toml");
 
-/// While both run, and have settled; no longer than both run.
+/// The time in which both sessions run and have settled; it ends earlier if one of them does.
 const SHARED_S: (f64, f64) = (12.0, 60.0);
 const SESSIONS: [&str; 2] = ["tcp1", "tcp2"];
-/// What the paper prints of them.
+/// The rates that the paper prints for them.
 const RATES_MBPS: [f64; 2] = [44.0, 49.0];
 /// A set-up of two-sessions.toml.
 struct SetUp {
@@ -31,7 +31,7 @@ const fn set_up(arm: &'static str, title: &'static str, note: &'static str) -> S
     SetUp { arm, title, note }
 }
 
-/// The first is what the paper's listing and software say; the others set what it leaves open.
+/// The first set-up follows the paper's listing and software; the others vary what it leaves open.
 const BOTH_ARMS: [SetUp; 8] = [
     set_up("window-free", "one bucket, no limit of the window", LOCKED),
     set_up(
@@ -50,7 +50,7 @@ const BOTH_ARMS: [SetUp; 8] = [
         "",
     ),
 ];
-/// The set-up whose rates are nearest to the paper's: found by trying, and drawn beside the
+/// The set-up whose rates are closest to the paper's. It was found by trial, and is drawn beside the
 /// listing's.
 const FIG8: &str = "window-45-each-its-own";
 const UNFILTERED: &str = "unfiltered";
@@ -62,9 +62,9 @@ const FITTED: &str = "Neither the window nor the buckets are the paper's: both w
                       what gives its rates.";
 const TOO_SMALL: &str = "The window that puts the limit of one session at 85 % does not carry two at \
                          80 %: one window does not give both results.";
-/// Which of them are drawn.
+/// The set-ups that are drawn.
 const DRAWN: [&str; 2] = ["window-free", FIG8];
-/// The least of Jain's index that is "almost equal": 61 and 39 %.
+/// The minimum of Jain's index that counts as "almost equal": 61 and 39 %.
 pub(super) const FAIR: Tolerance = Tolerance::AtLeast { bound: 0.95 };
 const ARMS: [(&str, &str); 3] = [
     (
@@ -107,7 +107,7 @@ const FIG10: [&str; 2] = [
      starves.",
 ];
 
-/// Fig. 8 as it is printed: rates, and when both run.
+/// Fig. 8 as printed: the rates, over the time in which both run.
 fn published() -> impl Iterator<Item = Line> {
     SESSIONS.iter().zip(RATES_MBPS).map(|(name, mbps)| {
         let rate = mbps * 1e6 / 8.0 / FRAME_BYTES;
@@ -122,7 +122,7 @@ fn series<'a>(outcome: &Outcome, run: &'a Run, name: &str) -> Result<&'a Series,
     traffic.series.as_ref().ok_or_else(missing)
 }
 
-/// Rates on the wire while both run, Mbit/s, frames with preamble and gap.
+/// Rates on the wire in Mbit/s while both run; frames count with preamble and gap.
 fn rates(outcome: &Outcome, run: &Run) -> Result<Vec<f64>, Error> {
     let mut until = SHARED_S.1;
     for name in SESSIONS {
@@ -141,7 +141,7 @@ fn both_filtered(outcome: &Outcome) -> Result<Vec<Experiment>, Error> {
     let mut experiments = Vec::new();
     for (index, set_up) in BOTH_ARMS.iter().enumerate() {
         let rows = of_set_up(outcome, set_up)?.into_iter();
-        // Any but the first is one of several.
+        // All but the first are one of several settings.
         experiments.extend(rows.map(|row| if index == 0 { row } else { row.variant() }));
     }
     let run = outcome.one(UNFILTERED, CC, &[])?;
@@ -210,7 +210,7 @@ fn of_set_up(outcome: &Outcome, set_up: &SetUp) -> Result<Vec<Experiment>, Error
     Ok(rows)
 }
 
-/// When the last data of a session came, seconds; nothing if it did not end.
+/// When the last data of a session arrived, in seconds; `None` if it did not end.
 fn ends(outcome: &Outcome, run: &Run, name: &str) -> Result<Option<f64>, Error> {
     let traffic = outcome.flow(run, name)?;
     let flow = outcome.scenario.flows.iter().find(|flow| flow.name == name);

@@ -1,4 +1,4 @@
-//! The limit over what the paper leaves open: the sender's window, and HyStart.
+//! The limit as a function of what the paper leaves open: the sender's window, and HyStart.
 
 use ackwise_report::{Axis, Experiment, Figure, Line, Style, Tolerance, Value};
 
@@ -8,11 +8,11 @@ use crate::{Error, Lab, Outcome, Reproduced};
 
 const PATH: &str = "scenarios/papers/pavilanskas-2010/window.toml";
 const TEXT: &str = include_str!("../../../../../scenarios/papers/pavilanskas-2010/window.toml");
-/// Shares of the ACKs dropped, %.
+/// Shares of the ACKs dropped, in %.
 const SHARES: [f64; 15] = [
     60.0, 70.0, 75.0, 80.0, 82.0, 84.0, 85.0, 86.0, 88.0, 90.0, 91.0, 92.0, 93.0, 94.0, 96.0,
 ];
-/// Windows in segments; `None`: no limit.
+/// Windows in segments; `None` for no limit.
 const WINDOWS: [Option<u32>; 13] = [
     Some(10),
     Some(12),
@@ -35,10 +35,10 @@ pub(super) const LIMIT: Tolerance = Tolerance::Range {
     low: 81.0,
     high: 90.0,
 };
-/// What more dropping leaves more is no noise from here on, points.
+/// From this difference on, in points, a higher rate with more ACKs dropped is not noise.
 const RISE: f64 = 5.0;
 
-/// A sender's rate at each share, as a share of its rate with all ACKs, %.
+/// A sender's rate at each share, in % of its rate with all ACKs.
 struct Curve {
     window: Option<u32>,
     hystart: bool,
@@ -72,33 +72,33 @@ impl Curve {
         }
     }
 
-    /// The least share at which a transfer has collapsed.
+    /// The lowest share at which the transfer collapses.
     fn breaks(&self) -> Option<f64> {
         let mut points = SHARES.iter().zip(&self.left);
         let found = points.find(|(_, left)| holds(COLLAPSED, **left));
         found.map(|(share, _)| *share)
     }
 
-    /// What is left at 80 %.
+    /// The rate left at 80 %.
     fn at_80(&self) -> f64 {
         let at = SHARES.iter().position(|share| *share == 80.0);
         at.map_or(f64::NAN, |at| self.left[at])
     }
 
-    /// Whether it is whole where the paper is, and collapses where the paper does.
+    /// Whether the transfer is whole and collapses at the same shares as in the paper.
     fn is_the_papers(&self) -> bool {
         let breaks = self.breaks().is_some_and(|share| holds(LIMIT, share));
         breaks && holds(WHOLE, self.at_80())
     }
 
-    /// At how many shares more is left than at the one before.
+    /// At how many shares more is left than at the previous one.
     fn rises(&self) -> usize {
         let pairs = self.left.windows(2);
         pairs.filter(|pair| pair[1] > pair[0] + RISE).count()
     }
 }
 
-/// Bounds do not look at the published value.
+/// Whether a tolerance holds. Bounds ignore the published value.
 fn holds(tolerance: Tolerance, measured: f64) -> bool {
     tolerance.holds(&"".into(), measured) == Some(true)
 }
@@ -112,20 +112,20 @@ fn arm(window: Option<u32>, hystart: bool) -> String {
     }
 }
 
-/// Which of two curves with the same window breaks, and why.
+/// Why the transfer collapses, found by what keeps it whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cause {
-    /// Whole without HyStart.
+    /// It is whole without HyStart.
     HyStart,
-    /// Whole with the widest limit that keeps slow start from overflowing the queue.
+    /// It is whole with the widest limit that keeps slow start from overflowing the queue.
     Window,
-    /// Whole with neither changed, and no limit of the window: what slow start lost.
+    /// The same, where the window had no limit: slow start's losses are the cause.
     SlowStart,
-    /// Whole with none of these.
+    /// It is whole with none of these.
     Unexplained,
 }
 
-/// Why a share collapses for a window: what has to be changed for it not to.
+/// Why the transfer collapses at a share and a window; `None` if it does not.
 fn cause(with: &Curve, without: &Curve, widest: &Curve, at: usize) -> Option<Cause> {
     let lost = |curve: &Curve| holds(COLLAPSED, curve.left[at]);
     Some(match () {
@@ -157,7 +157,7 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
     Ok(())
 }
 
-/// What is left at 80 %, and where it collapses.
+/// The rate left at 80 %, and the share at which the transfer collapses.
 fn limits(curve: &Curve) -> [Experiment; 2] {
     let id = |what: &str| {
         format!(
@@ -186,7 +186,7 @@ fn limits(curve: &Curve) -> [Experiment; 2] {
     ]
 }
 
-/// Which windows do what the paper saw.
+/// The windows that reproduce what the paper saw.
 fn both(on: &[Curve], off: &[Curve]) -> Experiment {
     let fit: Vec<String> = on
         .iter()
@@ -212,7 +212,7 @@ fn both(on: &[Curve], off: &[Curve]) -> Experiment {
     )
 }
 
-/// Counts of cells of the surface by what has to change for them not to collapse.
+/// Counts the cells of the surface by what has to change for them not to collapse.
 fn causes(on: &[Curve], off: &[Curve]) -> Vec<Experiment> {
     let mut found = Vec::new();
     let widest = WINDOWS.iter().position(|window| *window == Some(64));
@@ -274,10 +274,10 @@ fn causes(on: &[Curve], off: &[Curve]) -> Vec<Experiment> {
     ]
 }
 
-/// Few enough to follow each with the eye.
+/// The windows that are drawn: few enough to follow each by eye.
 const DRAWN: [Option<u32>; 6] = [Some(10), Some(13), Some(17), Some(20), Some(45), None];
 
-/// What is left over the share, a line a window.
+/// The rate left over the share of ACKs dropped, one line per window.
 fn surface(id: &str, title: &str, curves: &[Curve]) -> Figure {
     let mut figure = Figure::new(
         id,
@@ -296,7 +296,7 @@ fn surface(id: &str, title: &str, curves: &[Curve]) -> Figure {
     figure
 }
 
-/// Where each window breaks.
+/// The share at which each window collapses.
 fn breaks(on: &[Curve], off: &[Curve]) -> Figure {
     let points = |curves: &[Curve]| {
         let limited = curves.iter().filter_map(|curve| {

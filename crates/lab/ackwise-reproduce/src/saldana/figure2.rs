@@ -1,4 +1,4 @@
-//! Fig. 2: a download by itself, its ACKs direct or released every 50 ms.
+//! Fig. 2: a download on its own, with its ACKs direct or released every 50 ms.
 
 use ackwise_report::{Axis, Experiment, Figure, Line, Style};
 use ackwise_scenario::record::Series;
@@ -9,19 +9,19 @@ use crate::{Error, Lab, Outcome, Reproduced};
 
 const PATH: &str = "scenarios/papers/saldana-2013/single.toml";
 const TEXT: &str = include_str!("../../../../../scenarios/papers/saldana-2013/single.toml");
-/// What a window falls to when Tahoe starts again, with what it gains until it is sampled.
+/// The window after a reset of Tahoe, including what it gains until the next sample.
 const RESET_SEGMENTS: f64 = 4.0;
-/// The paper's figures begin with the flow and show about so much.
+/// The paper's figures begin with the flow and show about this much, in seconds.
 const SHOWN_S: f64 = 100.0;
 
 struct Half {
     arm: &'static str,
     part: &'static str,
     goodput: f64,
-    /// How near, as a share.
+    /// Tolerance of `goodput`, as a share.
     near: f64,
     interval: f64,
-    /// How near, seconds.
+    /// Tolerance of `interval`, in seconds.
     interval_near: f64,
     caption: &'static str,
 }
@@ -79,7 +79,7 @@ fn series<'a>(outcome: &'a Outcome, arm: &str) -> Result<&'a Series, Error> {
     flow.series.as_ref().ok_or_else(missing)
 }
 
-/// Adds the half's experiments; its mean rate, bit/s.
+/// Adds the experiments of this half; returns its mean rate in bit/s.
 fn experiments(
     outcome: &Outcome,
     half: &Half,

@@ -1,9 +1,9 @@
 //! Saldana, Fernández-Navajas, Ruiz-Mas: a multiplexer holds ACKs for up to a period PE and
-//! releases them together. What does that do to a Tahoe flow alone (Fig. 2), and to a flow
-//! beside one that is not multiplexed (Table I)?
+//! releases them together. How does that affect a Tahoe flow on its own (Fig. 2), and a flow
+//! that competes with one that is not multiplexed (Table I)?
 //!
-//! The scenarios are in `scenarios/papers/saldana-2013/`; what the paper leaves open and how it
-//! was found is in `docs/papers/saldana-2013.md`.
+//! The scenarios are in `scenarios/papers/saldana-2013/`; what the paper leaves open, and how it
+//! was found, is in `docs/papers/saldana-2013.md`.
 
 mod figure2;
 mod real;
@@ -13,10 +13,10 @@ mod table1;
 use crate::tolerances::{at_least, at_most, by, range, share};
 use crate::{Claim, Engine, Error, Held, Lab, Paper, Reproduced};
 
-/// Where the averages begin and end: they are over the last 500 of 1000 s, as the paper has it.
+/// The interval of the averages: the last 500 of 1000 s, as in the paper.
 const FROM_S: f64 = 500.0;
 const TO_S: f64 = 1000.0;
-/// A full segment as an IP packet: the paper's bandwidth counts headers.
+/// Bytes of a full segment as an IP packet: the paper's bandwidth includes headers.
 const PACKET_BYTES: f64 = 1500.0;
 const BOTTLENECK_BPS: f64 = 10e6;
 
@@ -161,7 +161,7 @@ const CLAIMS: [Claim; 8] = [
     ),
 ];
 
-/// What rows are held to; `docs/papers/README.md` prints it.
+/// Tolerances of the rows; `docs/papers/README.md` prints them.
 const TOLERANCES: [Held; 14] = [
     Held::new("Fig. 2a: average", share(0.015), "Mbit/s"),
     Held::new("Fig. 2a: from reset to reset", by(0.3), "s"),

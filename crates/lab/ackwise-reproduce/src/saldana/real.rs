@@ -1,4 +1,4 @@
-//! The same dumbbell with Linux at its ends and the tunnel's daemons in between, live or
+//! The same dumbbell with Linux at its ends and the tunnel's daemons between them, live or
 //! in virtual time.
 
 use ackwise_report::{Axis, Experiment, Figure, Line, Spread, Style, Tolerance, Value};
@@ -17,26 +17,26 @@ const HUNDRED_PATH: &str = "scenarios/papers/saldana-2013/hundred-real.toml";
 const HUNDRED: &str =
     include_str!("../../../../../scenarios/papers/saldana-2013/hundred-real.toml");
 
-/// Where the tunnel is.
+/// The link with the tunnel.
 const QUEUE: &str = "n-p.reverse";
 const CCS: [(&str, &str); 2] = [("reno", "Reno"), ("cubic", "CUBIC")];
-/// When the flow through the tunnel starts: the first is the cell, all are its spread.
+/// Start of the flow through the tunnel: the first value is the cell, and all are its spread.
 const START: &str = "flow.b.start";
 const STARTS: [&str; 5] = ["0 s", "0.303 s", "0.707 s", "1.111 s", "1.919 s"];
-/// A longer period is Fig. 2's alone.
+/// Periods in ms; the longest is for Fig. 2 only.
 const PERIODS_MS: [u32; 6] = [5, 10, 15, 20, 25, 50];
-/// Table I's row of Reno, %.
+/// Table I's row for Reno, in %.
 const RENO: [f64; 5] = [5.95, 17.78, 48.62, 24.29, 61.92];
-/// What Fig. 2 takes from its Tahoe flow at 50 ms, % of the link.
+/// What the Tahoe flow of Fig. 2 loses at 50 ms, in % of the link.
 const TAHOE_LOSS: f64 = 12.0;
-/// Fig. 2, without and with PE = 50 ms: Mbit/s, and seconds from reset to reset.
+/// Fig. 2, without and with PE = 50 ms: Mbit/s, and seconds between resets.
 const FIGURE_2: [(f64, f64); 2] = [(9.24, 7.0), (8.039, 9.5)];
-/// To what share of itself a window falls at a loss, with room for what it gains until it is
-/// sampled.
+/// The share of itself to which a window falls at a loss, with a margin for what it gains until it
+/// is sampled.
 const FALLEN: f64 = 0.75;
-/// By then slow start and its losses are over.
+/// When slow start and its losses are over, in seconds.
 const SETTLED_S: f64 = 5.0;
-/// What a short version has of the periods.
+/// The periods of a short version.
 const QUICK_MS: [u32; 3] = [5, 10, 50];
 
 pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
@@ -55,7 +55,7 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
         alone(lab, &single, (cc, title), &periods, all)?;
         beside(lab, &pair, (cc, title), &periods, all)?;
     }
-    // In real time 242 Mbit/s through two daemons would measure the machine.
+    // In real time 242 Mbit/s through two daemons would only measure the machine.
     if lab.engine() == Engine::Virtual {
         hundred(lab, all)?;
     }
@@ -81,7 +81,7 @@ fn name(ms: u32) -> String {
     format!("tunnel-{ms}ms")
 }
 
-/// Mbit/s of a flow over the second half of a run, packets with their headers.
+/// Rate of a flow over the second half of a run in Mbit/s, headers included.
 fn rate(outcome: &Outcome, run: &Run, flow: &str) -> Result<f64, Error> {
     let until = outcome.scenario.duration.as_secs_f64();
     let series = outcome.flow(run, flow)?.series.as_ref();
@@ -96,7 +96,7 @@ fn mux<'a>(outcome: &'a Outcome, run: &'a Run) -> Result<&'a MuxRecord, Error> {
         .ok_or_else(|| outcome.lacks(format_args!("bundles in {}", run.id)))
 }
 
-/// Fig. 2: one flow.
+/// Fig. 2: a single flow.
 fn alone(
     lab: &Lab<'_>,
     outcome: &Outcome,
@@ -146,7 +146,7 @@ fn alone(
         if ms == 50 {
             let (_, rows) = shown(&name(ms), "50ms", "PE = 50 ms", FIGURE_2[1])?;
             all.experiments.extend(rows);
-            // Linux' TCP is not the paper's Tahoe: one of several.
+            // Linux's TCP is not the paper's Tahoe, so this is a variant.
             let lost = lost.published(TAHOE_LOSS).within_by(4.0).variant();
             all.experiments.push(lost.note(LOSS_NOTE));
         } else {
@@ -161,7 +161,7 @@ fn alone(
     Ok(())
 }
 
-/// What bundles of PE = 10 ms cost, and how many ACKs they have.
+/// The cost of bundles with PE = 10 ms, and the number of ACKs in them.
 fn bundle_costs(
     outcome: &Outcome,
     run: &Run,
@@ -203,10 +203,10 @@ const BYTES_NOTE: &str = "Published without the headers of the bundle, by assump
                           bundles with IP, UDP, authentication and all, of one flow: few ACKs \
                           share them. `ackwise-lab tunnel-bench` has those of eight.";
 
-/// ACKs in a bundle, where the paper has 50 of 100 flows.
+/// ACKs in a bundle, of which the paper has 50 with 100 flows.
 pub(super) const IN_A_BUNDLE: Tolerance = share(0.2);
 
-/// 100 flows of 100 ACKs a second, the paper's example of an aggregation network.
+/// 100 flows with 100 ACKs per second each, the paper's example of an aggregation network.
 fn hundred(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
     let outcome = lab.run(HUNDRED_PATH, HUNDRED)?;
     let direct = outcome.one("baseline", "reno", &[])?;
@@ -265,7 +265,7 @@ const CODEC_NOTE: &str = "published by assumption, for header compression of the
                           headers of the bundle; ours sends what changed since the ACK before, and \
                           counts the bundle's IP, UDP and authentication";
 
-/// Mean seconds between losses, each of which takes a window to 0.7 or half of it; `None` for
+/// Mean seconds between losses, each of which reduces a window to 0.7 or half of it; `None` for
 /// fewer than two.
 fn between_losses(outcome: &Outcome, run: &Run) -> Result<Option<f64>, Error> {
     let series = outcome.flow(run, "b")?.series.as_ref();
@@ -289,7 +289,7 @@ fn starts(lab: &Lab<'_>) -> &'static [&'static str] {
     }
 }
 
-/// Table I: a flow through the tunnel beside one that is not.
+/// Table I: a flow through the tunnel that competes with one outside it.
 fn beside(
     lab: &Lab<'_>,
     outcome: &Outcome,

@@ -1,14 +1,14 @@
-//! What a bundle of compressed ACKs weighs: §I and §II of the paper, by calculation.
+//! Size of a bundle of compressed ACKs: §I and §II of the paper, by calculation.
 
 use ackwise_report::Experiment;
 
 use crate::Reproduced;
 
-/// IPv4, L2TPv3 and PPP before a bundle (RFC 4170).
+/// Bytes of IPv4, L2TPv3 and PPP before a bundle (RFC 4170).
 const TUNNEL_BYTES: f64 = 20.0 + 4.0 + 1.0;
-/// A header of PPP multiplexing before each packet (RFC 3153).
+/// Bytes of a PPP multiplexing header before each packet (RFC 3153).
 const SUBFRAME_BYTES: f64 = 2.0;
-/// A compressed ACK, with its subframe header, as the paper quotes it: 7 to 8 bytes.
+/// Bytes of a compressed ACK with its subframe header; the paper quotes 7 to 8.
 const COMPRESSED_BYTES: f64 = 8.0;
 const ACK_BYTES: f64 = 40.0;
 
@@ -23,7 +23,7 @@ pub(super) fn run(all: &mut Reproduced) {
         "{TUNNEL_BYTES} B of tunnel a bundle, {COMPRESSED_BYTES} B an ACK, \
          {SUBFRAME_BYTES} of them its subframe header"
     );
-    // 100 flows with 100 ACKs a second each, released every 5 ms.
+    // 100 flows with 100 ACKs per second each, released every 5 ms.
     let acks = 100.0 * 100.0 * 0.005;
     let saved = |acks: f64| 100.0 * (1.0 - bundle_bytes(acks) / (acks * ACK_BYTES));
     all.experiments.extend([

@@ -1,4 +1,4 @@
-//! Table I: a multiplexed flow beside one that is not.
+//! Table I: a multiplexed flow that competes with one that is not.
 
 use ackwise_report::{Axis, Experiment, Figure, Line, Spread, Style, Tolerance};
 use ackwise_scenario::record::Run;
@@ -15,10 +15,10 @@ const OPEN: &str = include_str!("../../../../../scenarios/papers/saldana-2013/ta
 const PERIOD: &str = "link.n-p.reverse.mux.period";
 const PERIODS_MS: [f64; 5] = [5.0, 10.0, 15.0, 20.0, 25.0];
 
-/// What a short version varies.
+/// The arms that a short version varies.
 const QUICK_ARMS: [&str; 3] = ["start-b-0_7s", "phase-2ms", "rtt-79"];
 
-/// A row of the table: congestion control, name, the published differences, %.
+/// A row of the table: congestion control, name, and the published differences in %.
 struct Row {
     cc: &'static str,
     name: &'static str,
@@ -52,12 +52,12 @@ const TABLE: [Row; 4] = [
 struct Cell {
     exact: f64,
     open: Vec<f64>,
-    /// Those of `open` that differ in who starts when, and in the phase of the ticks.
+    /// The values of `open` that differ in start offsets or in the phase of the ticks.
     chance: Vec<f64>,
 }
 
 impl Cell {
-    /// Over start offsets and tick phases, which no paper could print in full.
+    /// The spread over start offsets and tick phases, which no paper could print in full.
     fn by_chance(&self) -> Option<Spread> {
         Spread::of(
             "start offsets and tick phases",
@@ -66,9 +66,9 @@ impl Cell {
     }
 }
 
-/// Arms of table1-open.toml that change nothing but who starts when, and when the ticks are.
+/// Prefixes of the arms in table1-open.toml that only change start offsets or tick phases.
 const CHANCE: [&str; 2] = ["start-", "phase-"];
-/// How near a cell is to be by period, points: what ns-2 itself keeps with guessed details.
+/// Tolerance of a cell by period, in points: the deviation of ns-2 itself with guessed details.
 const NEAR: [f64; 5] = [6.0, 6.0, 25.0, 6.0, 25.0];
 
 pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
@@ -119,7 +119,7 @@ fn cell(exact: &Outcome, open: &Outcome, cc: &str, period: &str) -> Result<Cell,
     Ok(cell)
 }
 
-/// (A − B) / bottleneck, %, over the last 500 s.
+/// (A − B) / bottleneck in %, over the last 500 s.
 fn difference(outcome: &Outcome, run: &Run) -> Result<f64, Error> {
     let rate = |name| {
         let flow = outcome.flow(run, name)?;
@@ -132,7 +132,7 @@ fn difference(outcome: &Outcome, run: &Run) -> Result<f64, Error> {
     Ok((rate("a")? - rate("b")?) / BOTTLENECK_BPS * 100.0)
 }
 
-/// Bytes of a full segment as an IP packet: arms that vary it have it in their name.
+/// Bytes of a full segment as an IP packet; arms that vary it have it in their name.
 fn packet_bytes(run: &Run) -> f64 {
     let size = run.arm.strip_prefix("packet-").and_then(|s| s.parse().ok());
     size.unwrap_or(super::PACKET_BYTES)
@@ -200,7 +200,7 @@ fn claims(cells: &[Vec<Cell>]) -> Vec<Experiment> {
 
 const CONCLUDED: &str = "Table I: what the paper concludes";
 
-/// The numbers of a period with the set-up as it is, one for each row of the table.
+/// The numbers of a period with the set-up as it is, one per row of the table.
 fn exact(cells: &[Vec<Cell>], period: usize) -> impl Iterator<Item = f64> + '_ {
     cells.iter().map(move |row| row[period].exact)
 }
@@ -209,7 +209,7 @@ fn greatest(cells: &[Vec<Cell>], period: usize) -> f64 {
     exact(cells, period).fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// Who loses.
+/// Which flow loses.
 fn signs(cells: &[Vec<Cell>]) -> [Experiment; 2] {
     let part = CONCLUDED;
     let cells_of = |of: &dyn Fn(&Cell) -> bool| {
@@ -240,7 +240,7 @@ fn signs(cells: &[Vec<Cell>]) -> [Experiment; 2] {
     ]
 }
 
-/// What short periods cost.
+/// The cost of short periods.
 fn periods(cells: &[Vec<Cell>]) -> [Experiment; 4] {
     let part = CONCLUDED;
     let share = |period: usize, within: &dyn Fn(f64) -> bool| {
@@ -338,7 +338,7 @@ fn shapes(cells: &[Vec<Cell>]) -> [Experiment; 2] {
     ]
 }
 
-/// Tahoe over the base round trip: one line a period.
+/// Tahoe over the base round trip, one line per period.
 fn rtt_figure(exact: &Outcome, open: &Outcome) -> Result<Figure, Error> {
     let mut figure = Figure::new(
         "table1-rtt",
@@ -387,7 +387,7 @@ mod tests {
             .iter()
             .map(|row| row.verdict().name())
             .collect();
-        // Tahoe, published 4.91, 10.05, 31.67, 7.88, 49.74: 20 is near the third alone.
+        // Tahoe, published 4.91, 10.05, 31.67, 7.88, 49.74: 20 is close only to the third.
         let expected = ["outside", "outside", "within", "outside", "outside"];
         assert_eq!(verdicts, expected);
     }

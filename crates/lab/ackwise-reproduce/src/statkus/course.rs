@@ -16,12 +16,12 @@ const SETUP: &str = "slow device as above, but 100 s, tcp_ack_limit 2000 and 31 
 const SECONDS: u64 = 100;
 /// The paper's `tcp_ack_limit`.
 const PUBLISHED: u32 = 2000;
-/// 31 million instructions a second.
+/// 31 million instructions per second.
 const SHIFT: u8 = 5;
-/// Length of what "up to" is the greatest of, seconds.
+/// Length in seconds of the intervals whose maximum stands for "up to".
 const TEN: u64 = 10;
 
-/// An ACK rate, of the unmodified one's: "collapses" has no number.
+/// An ACK rate relative to the unmodified kernel's: "collapses" has no number.
 pub(super) const FEWER: Tolerance = below(1.0);
 
 pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
@@ -88,7 +88,7 @@ fn ack_rate(span: &Span) -> f64 {
     span.acks as f64 * 1e9 / span.ns as f64
 }
 
-/// Not a number without ACKs, which is neither above a bound nor below it.
+/// Segments per ACK; NaN without ACKs, which is neither above nor below a bound.
 fn per_ack(span: &Span) -> f64 {
     span.segments_per_ack().unwrap_or(f64::NAN)
 }
@@ -97,38 +97,38 @@ fn again(span: &Span) -> f64 {
     span.retransmits as f64
 }
 
-/// What a limited flow does beside an unmodified one; times in seconds.
+/// The course of a limited flow relative to an unmodified one; times in seconds.
 #[derive(Debug, PartialEq)]
 struct Course {
-    /// When an ACK is first for more segments than the unmodified rule has.
+    /// When an ACK first covers more segments than the unmodified rule allows.
     starts: Option<f64>,
-    /// Goodput until then, of the unmodified one.
+    /// Goodput until then, relative to the unmodified flow's.
     before: Option<f64>,
-    /// Goodput of its best ten seconds, and from the start of limiting to the end, of the
-    /// unmodified one in the same time.
+    /// Goodput relative to the unmodified flow's in the same time: in the best ten seconds, and
+    /// from the start of limiting to the end.
     best: Option<f64>,
     after: Option<f64>,
-    /// ACK rate from the start of limiting to the end, of the unmodified one.
+    /// ACK rate from the start of limiting to the end, relative to the unmodified flow's.
     acks: Option<f64>,
-    /// Segments sent again, from second to second.
+    /// Retransmitted segments, second by second.
     lost: Vec<(f64, f64)>,
-    /// From the first of them until ACKs are limited again.
+    /// Time from the first retransmissions until ACKs are limited again.
     restart: Option<f64>,
-    /// Deviation of goodput by its mean after the first quarter, and the unmodified one's.
+    /// Coefficient of variation of the goodput after the first quarter, and that of the unmodified flow.
     uneven: [f64; 2],
 }
 
 impl Course {
     fn of(ran: &Ran, stock: &Ran) -> Course {
         let seconds = |at: u64| at * 1_000_000_000;
-        // Of one kernel between two moments, of the other one; none where either did nothing.
+        // The ratio of one kernel's value between two moments to the other's; `None` if either is 0.
         let ratio = |value: Rate, from: u64, to: u64| {
             let [a, b] = [ran, stock].map(|ran| ran.record.span(from, to));
             let [a, b] = [value(&a?), value(&b?)];
             (a > 0.0 && b > 0.0).then(|| a / b)
         };
         let starts = first(ran.over_time(per_ack), 0.0, |v| v > LIMITED);
-        // The sample before has ended when limiting starts.
+        // The sample before `starts` has ended when limiting starts.
         let until = starts.map(|t| seconds((t as u64).saturating_sub(1)));
         let until = until.filter(|&ns| ns > 0);
         let since = starts.map(|t| seconds(t as u64));
@@ -226,7 +226,7 @@ impl Course {
         rows
     }
 
-    /// Figs 11 and 12, of 100 s.
+    /// Figs 11 and 12, for 100 s.
     fn evenness(&self, arm: Arm) -> Experiment {
         let [own, base] = self.uneven;
         let what = "deviation of goodput from second to second by its mean, of the unmodified one";
@@ -248,7 +248,7 @@ fn row(arm: Arm, key: &str, what: &str, value: Value) -> Experiment {
         .setup(SETUP)
 }
 
-/// What a kernel did in all.
+/// The totals of a kernel.
 fn numbers(ran: &Ran) -> Vec<Experiment> {
     let Some(span) = ran.record.span(0, u64::MAX) else {
         return Vec::new();
@@ -269,7 +269,7 @@ mod tests {
 
     use super::*;
 
-    /// A run of which each second is given: megabytes, segments an ACK, segments sent again.
+    /// A run given by each second's megabytes, segments per ACK, and retransmitted segments.
     fn ran(arm: Arm, second: impl Fn(u64) -> (u64, u64, u64)) -> Ran {
         let mut samples = vec![Sample::default()];
         for t in 1..=SECONDS {
@@ -330,7 +330,7 @@ mod tests {
         }
     }
 
-    /// What ends a second without data, of which no ACK is for many segments.
+    /// A second without data has no ACKs, and so is not taken for one in which ACKs are limited.
     #[test]
     fn seconds_without_acks_are_not_limited() {
         let stock = ran(Arm::Stock, |_| (10, 2, 0));

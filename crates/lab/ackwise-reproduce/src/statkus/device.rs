@@ -1,4 +1,4 @@
-//! The slow device: which machine, which jobs, and what is read off them.
+//! The slow device: its machine, its jobs, and what is computed from its records.
 
 use ackwise_engines::LabError;
 use ackwise_engines::emulated::{self, Between, First, Job, Machine, Record, Span};
@@ -6,30 +6,30 @@ use ackwise_engines::emulated::{self, Between, First, Job, Machine, Record, Span
 use crate::series::moments;
 use crate::{Error, Lab};
 
-/// What errors call it.
+/// Its name in errors.
 const NAME: &str = "slow device";
 /// `tcp_ack_limit`: segments before limiting starts, and of a measurement. The paper has 2000
-/// in runs of 100 s; an eighth of it makes the search end within 2 s.
+/// in runs of 100 s; an eighth of that lets the search end within 2 s.
 pub(super) const LIMIT: u32 = 250;
-/// `tcp_ack_limit` where the search has to end within 1 s.
+/// `tcp_ack_limit` where the search must end within 1 s.
 pub(super) const SHORT: u32 = 100;
-/// 125 million instructions a second: 8 ns each.
+/// 125 million instructions per second: 8 ns each.
 pub(super) const SHIFT: u8 = 3;
-/// `tcp_ack_hold_us` of a kernel of whom nothing is asked.
+/// `tcp_ack_hold_us` of an unconfigured kernel.
 pub(super) const HOLD_US: u32 = 25_000;
-/// Two full segments: the receiver can answer between two writes.
+/// Two full segments, so that the receiver can answer between two writes.
 const CHUNK: u32 = 2 * 1448;
 
-/// What the receiver runs.
+/// ACK rule of the receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arm {
     /// The unmodified rule.
     Stock,
-    /// The algorithm with its defects mended.
+    /// The algorithm with its defects fixed.
     RateLimit,
     /// The algorithm as printed.
     Literal,
-    /// One ACK for 16 segments.
+    /// One ACK per 16 segments.
     EveryN,
     /// The default of the datapath.
     Adaptive,
@@ -54,7 +54,7 @@ impl Arm {
         }
     }
 
-    /// Part of an experiment's id.
+    /// The part of an experiment's id.
     pub(super) fn id(self) -> &'static str {
         match self {
             Arm::Stock => "unmodified",
@@ -74,26 +74,26 @@ impl Arm {
     }
 }
 
-/// One run.
+/// Parameters of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Case {
     pub arm: Arm,
     pub shift: u8,
     pub first: First,
-    /// Length in guest seconds.
+    /// Length in seconds of the guest.
     pub seconds: u64,
-    /// The application's rate; as fast as it can if `None`.
+    /// The application's rate; as fast as possible if `None`.
     pub write_bps: Option<u64>,
     /// Bytes of a write.
     pub chunk: u32,
     pub limit: u32,
-    /// Longest hold of an ACK, µs; 0: until the delayed-ACK timer.
+    /// Maximum hold of an ACK in µs; 0 means until the delayed-ACK timer.
     pub hold_us: u32,
     pub trace: bool,
 }
 
 impl Case {
-    /// A sender that is the bottleneck, as fast as it can.
+    /// A sender that is the bottleneck and sends as fast as possible.
     pub(super) fn new(arm: Arm, seconds: u64) -> Case {
         Case {
             arm,
@@ -103,7 +103,7 @@ impl Case {
             write_bps: None,
             chunk: CHUNK,
             limit: LIMIT,
-            // The paper's only bound.
+            // The delayed-ACK timer, which is the paper's only bound.
             hold_us: 0,
             trace: false,
         }
@@ -131,7 +131,7 @@ impl Case {
     }
 }
 
-/// A value of a span of time.
+/// A function that computes a value of a time span.
 pub(super) type Rate = fn(&Span) -> f64;
 
 /// A finished run.
@@ -141,7 +141,7 @@ pub(super) struct Ran {
 }
 
 impl Ran {
-    /// What happened after the first quarter: what is steady.
+    /// The span after the first quarter, which is the steady part.
     pub(super) fn steady(&self) -> Result<Span, Error> {
         let from = self.case.seconds * 1_000_000_000 / 4;
         self.record
@@ -155,7 +155,7 @@ impl Ran {
             })
     }
 
-    /// Mean of the sender's smoothed round-trip time over the same part, ms.
+    /// Mean of the sender's smoothed round-trip time over the same part, in ms.
     pub(super) fn rtt_ms(&self) -> f64 {
         let from = self.case.seconds * 1_000_000_000 / 4;
         let samples = self.record.samples.iter();
@@ -166,7 +166,7 @@ impl Ran {
         rtts.iter().sum::<f64>() / rtts.len() as f64
     }
 
-    /// A value of each interval between two samples, at the interval's end in seconds.
+    /// A value of each interval between two samples, with the interval's end in seconds.
     pub(super) fn over_time(&self, value: Rate) -> impl Iterator<Item = (f64, f64)> + '_ {
         self.record.samples.windows(2).filter_map(move |pair| {
             let (from, to) = (pair[0].at_ns, pair[1].at_ns);
@@ -174,8 +174,8 @@ impl Ran {
         })
     }
 
-    /// Standard deviation of the goodput between samples by its mean, after the first quarter.
-    /// Without the last interval, which the transfer ends in.
+    /// Standard deviation of the goodput between samples, divided by its mean, after the first quarter.
+    /// The last interval is excluded, because the transfer ends in it.
     pub(super) fn uneven(&self) -> f64 {
         let from = self.case.seconds * 1_000_000_000 / 4;
         let samples = &self.record.samples;
@@ -188,8 +188,8 @@ impl Ran {
         moments(rates).map_or(f64::NAN, |(mean, deviation)| deviation / mean)
     }
 
-    /// Instructions for each megabyte: of both hosts together (with what belongs to neither),
-    /// of the sender, of the receiver.
+    /// Instructions per megabyte: of both hosts together (including what belongs to neither),
+    /// of the sender, and of the receiver.
     pub(super) fn instructions(&self) -> Result<[f64; 3], Error> {
         let span = self.steady()?;
         let per_mb = |ns| {
@@ -200,13 +200,13 @@ impl Ran {
     }
 }
 
-/// The emulated machine of this computer.
+/// The emulated machine on this computer.
 pub(super) struct Device {
     machine: Machine,
 }
 
 impl Device {
-    /// Finds QEMU, the kernel, and this program, which is the guest's first.
+    /// Finds QEMU, the kernel, and this program, which is the first one of the guest.
     pub(super) fn find() -> Result<Device, Error> {
         emulated::qemu_version().map_err(failed)?;
         let kernel = emulated::kernel_image().map_err(failed)?;
@@ -258,7 +258,7 @@ mod tests {
 
     use super::*;
 
-    /// A run of so many bytes a second.
+    /// A run with this many bytes in each second.
     fn ran(bytes: &[u64]) -> Ran {
         let mut samples = vec![Sample::default()];
         for (second, bytes) in bytes.iter().enumerate() {

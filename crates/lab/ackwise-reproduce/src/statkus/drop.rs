@@ -1,5 +1,5 @@
 //! What follows a drop, in virtual time: a second flow overflows the queue at second 50, the
-//! search for the ACK rate starts anew, and the sender recovers.
+//! search for the ACK rate restarts, and the sender recovers.
 
 use ackwise_report::{Axis, Experiment, Figure, Line, Spread, Style, Tolerance, Value};
 use ackwise_scenario::record::{Series, Traffic};
@@ -22,17 +22,17 @@ const ARMS: [(&str, &str); 3] = [
     ("rate-limit", "rate-limit"),
     ("rate-limit-literal", "rate-limit-literal"),
 ];
-/// Second 50, when the second flow starts, and one at which all have recovered.
+/// When the second flow starts, in seconds; then a time by which all flows have recovered.
 const COMES: f64 = 50.0;
 const GONE: f64 = 65.0;
-/// When the second flow starts: the first one is drawn.
+/// Start of the second flow; runs with the first value are drawn.
 const START: &str = "flow.neighbour.start";
 const STARTS: [&str; 5] = ["50 s", "50.01 s", "50.02 s", "50.03 s", "50.04 s"];
-/// "The same" recovery: a third longer or a quarter shorter.
+/// "The same" recovery time: up to a third longer or a quarter shorter.
 pub(super) const ALIKE: Tolerance = range(0.75, 4.0 / 3.0);
 /// "Slightly smaller".
 pub(super) const SMALLER: Tolerance = below(1.0);
-/// Segments per ACK above which ACKs are limited: the unmodified rule has two.
+/// Segments per ACK above which ACKs count as limited: the unmodified rule has two.
 pub(super) const LIMITED: f64 = 2.5;
 
 pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
@@ -74,14 +74,14 @@ const DRAWN: &str = "The first of five starts of a second flow, which overflows 
                      paper limiting itself makes the drop. Published: both recover alike, limited with a \
                      slightly lower threshold and a smaller window. The table has the medians of all five.";
 
-/// What a flow did after its losses.
+/// A flow's recovery from its losses.
 struct Recovery {
     retransmits: f64,
-    /// Seconds from second 50 until its window is what it was before.
+    /// Seconds from second 50 until its window is back near its earlier mean.
     whole: f64,
-    /// The threshold when all have recovered, segments.
+    /// The mean threshold after all flows have recovered, in segments.
     threshold: f64,
-    /// The mean window until all have recovered, segments.
+    /// The mean window until all flows have recovered, in segments.
     window: f64,
 }
 
@@ -94,7 +94,7 @@ impl Recovery {
         };
         let windows = column(&series.cwnd_segments, COMES, 100.0);
         let before = mean(&series.t_s, &series.cwnd_segments, COMES - 10.0, COMES)?;
-        // The last time that it is below: it falls more than once.
+        // The last time that the window is below: it falls more than once.
         let below = windows.iter().filter(|(_, v)| *v < 0.95 * before);
         let whole = below.map(|(t, _)| t - COMES).next_back().unwrap_or(0.0);
         Some(Recovery {
@@ -106,7 +106,7 @@ impl Recovery {
     }
 }
 
-/// Figs 18 and 19: each limited flow against the unmodified one, start by start.
+/// Figs 18 and 19: each limited flow relative to the unmodified one, start by start.
 fn recoveries(outcome: &Outcome, all: &mut Reproduced) -> Result<(), Error> {
     let mut of_arms = Vec::new();
     for (arm, name) in ARMS {
@@ -180,7 +180,7 @@ const OVER: &str = "starts of the second flow";
 const STAGED: &str = "Published in words, of Figs 18 and 19. There the losses come from limiting itself; here a \
      second flow makes both lose.";
 
-/// Data segments for an ACK in each interval.
+/// Data segments per ACK in each interval.
 pub(super) fn per_ack(series: &Series) -> impl Iterator<Item = f64> + '_ {
     let rates = series.data_rate_hz.iter().zip(&series.ack_rate_hz);
     rates.map(|(data, acks)| match (data, acks) {
@@ -189,7 +189,7 @@ pub(super) fn per_ack(series: &Series) -> impl Iterator<Item = f64> + '_ {
     })
 }
 
-/// First sample after `from` at which a value is above, or below, a bound.
+/// Time of the first sample after `from` whose value satisfies `is`.
 pub(super) fn first(
     points: impl IntoIterator<Item = (f64, f64)>,
     from: f64,
@@ -214,7 +214,7 @@ fn numbers(name: &str, series: &Series, all: &mut Reproduced) {
     windows(name, series, all);
 }
 
-/// When ACKs are limited again, and how many segments an ACK is for until then.
+/// When ACKs are limited again, and how many segments an ACK covers until then.
 fn limiting(name: &str, series: &Series, all: &mut Reproduced) {
     let acks = || series.t_s.iter().copied().zip(per_ack(series));
     let between = |from, to| {
@@ -269,7 +269,7 @@ fn limiting(name: &str, series: &Series, all: &mut Reproduced) {
     }
 }
 
-/// The sender's windows and its RTT after the second flow.
+/// The sender's windows and RTT after the start of the second flow.
 fn windows(name: &str, series: &Series, all: &mut Reproduced) {
     let tail = |column: &[Option<f64>]| mean(&series.t_s, column, GONE, 100.0);
     let steady = moments(

@@ -1,5 +1,5 @@
-//! The flow itself, in virtual time: CPU costs nothing, so what is left is what limiting does to
-//! the traffic.
+//! The flow itself, in virtual time: CPU costs nothing, so what remains is the effect of limiting
+//! on the traffic.
 
 use ackwise_report::{Axis, Experiment, Figure, Line, Style, Tolerance, Value};
 use ackwise_scenario::record::{Series, Traffic};
@@ -15,11 +15,11 @@ const SETUP: &str = "100 s bulk, cubic, 20 Mbit/s, 10 ms round trip, a queue of 
     packets that holds the whole window (tcp_rmem 256 KiB), tcp_ack_limit 2000, real stack in \
     virtual time";
 
-/// One bin of the histogram.
+/// Tolerance of one bin of the histogram.
 pub(super) const BIN: Tolerance = by(5.0);
-/// What is said to be the same.
+/// Tolerance of what is said to be the same.
 pub(super) const SAME: Tolerance = by(0.02);
-/// Where the paper has several.
+/// The paper has several, so there must be some.
 pub(super) const SOME: Tolerance = above(0.0);
 
 const SCENARIOS: [(&str, &str, &str); 3] = [
@@ -55,7 +55,7 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the paper says of the limited flow beside the unmodified one.
+/// Claims about the limited flow relative to the unmodified one.
 fn compared(flows: &[(&str, Traffic)], all: &mut Reproduced) {
     modes(flows, all);
     if let Some((stock, limited)) = flows.split_first() {
@@ -65,7 +65,7 @@ fn compared(flows: &[(&str, Traffic)], all: &mut Reproduced) {
     }
 }
 
-/// Figs 15 and 16.
+/// Figs 15 and 16: the most frequent RTT.
 fn modes(flows: &[(&str, Traffic)], all: &mut Reproduced) {
     for (name, flow) in flows {
         let series = flow.series.clone().unwrap_or_default();
@@ -90,7 +90,7 @@ fn modes(flows: &[(&str, Traffic)], all: &mut Reproduced) {
     }
 }
 
-/// A limited flow against the unmodified one.
+/// Compares a limited flow with the unmodified one.
 fn beside_stock(name: &str, flow: &Traffic, stock: &Traffic, all: &mut Reproduced) {
     let base = stock.series.clone().unwrap_or_default();
     let series = flow.series.clone().unwrap_or_default();
@@ -174,7 +174,7 @@ fn add(key: &str, name: &str, what: &str, measured: Value, unit: &str) -> Experi
     .setup(SETUP)
 }
 
-/// Where a histogram's highest bar begins.
+/// The lower edge of a histogram's highest bar.
 fn mode(bars: &[(f64, f64)]) -> Option<f64> {
     let highest = bars.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     (highest.1 > 0.0).then_some(highest.0)
@@ -238,7 +238,7 @@ fn mean(values: &[Option<f64>]) -> f64 {
 const DRAWN: &str = "Virtual time, where CPU costs nothing; in the paper's figures it is the bottleneck. 20 Mbit/s, \
                      no loss, tcp_ack_limit 2000. Of lines that coincide the last is seen.";
 
-/// What a figure shows: id, title, axis, the column of the series, and a factor to the axis' unit.
+/// A figure: id, title, axis, the column of the series, and a factor to the axis' unit.
 type Drawing = (
     &'static str,
     &'static str,

@@ -1,10 +1,11 @@
 //! Statkus, Paulikas, Krukonis 2021: a receiver whose kernel searches for the lowest ACK rate
-//! that its sender stands, on routers whose CPU is the bottleneck.
+//! that its sender tolerates, on routers whose CPU is the bottleneck.
 //!
-//! Two engines answer two questions. What limiting does to a *flow* is asked of the real stack
-//! in virtual time (`link.rs`, `drop.rs`, scenarios in `scenarios/papers/statkus-2021/`), where CPU
-//! costs nothing. What it does to a *CPU* is asked of the same kernel in an emulated machine that
-//! counts instructions (`device.rs`, `slow.rs`, `course.rs`). `docs/papers/statkus-2021.md` has the set-ups.
+//! Two engines answer two questions. The effect of limiting on a *flow* is measured with the real
+//! stack in virtual time (`link.rs`, `drop.rs`, scenarios in `scenarios/papers/statkus-2021/`), where
+//! CPU costs nothing. The effect on a *CPU* is measured with the same kernel in an emulated machine
+//! that counts instructions (`device.rs`, `slow.rs`, `course.rs`). `docs/papers/statkus-2021.md` has
+//! the set-ups.
 
 mod course;
 mod device;
@@ -19,7 +20,7 @@ use crate::{Claim, Engine, Error, Held, Lab, Paper, Reproduced};
 /// The paper.
 pub struct Statkus;
 
-/// Adds what one half of the paper gives.
+/// A function that adds the results of one part of the paper.
 type Half = fn(&Lab<'_>, &mut Reproduced) -> Result<(), Error>;
 
 impl Paper for Statkus {
@@ -57,8 +58,8 @@ impl Paper for Statkus {
 
     fn reproduce(&self, lab: &Lab<'_>) -> Result<Reproduced, Error> {
         let mut all = Reproduced::default();
-        // One half needs QEMU and a bzImage, the other User Mode Linux: a machine that lacks
-        // one still has the other.
+        // Some parts need QEMU and a bzImage, the others User Mode Linux: a machine that lacks
+        // one still runs the others.
         let halves: [(&str, Half); 4] = [
             ("slow device", slow::run),
             ("slow device, 100 s", course::run),
@@ -83,7 +84,7 @@ impl Paper for Statkus {
     }
 }
 
-/// The listing as printed contradicts the paper's text: what runs it is one of two readings.
+/// The printed listing contradicts the paper's text, so running it is one of two readings.
 fn of_the_listing(row: Experiment) -> Experiment {
     let literal = row.id.ends_with("-rate-limit-literal");
     match row.published {
@@ -214,7 +215,7 @@ const CLAIMS: [Claim; 15] = [
     ),
 ];
 
-/// What rows are held to; `docs/papers/README.md` prints it.
+/// Tolerances of the rows; `docs/papers/README.md` prints them.
 const TOLERANCES: [Held; 14] = [
     Held::new("Figs 5, 6: gain between routers", slow::GAIN, "%"),
     Held::new(

@@ -1,4 +1,4 @@
-//! The slow device: what limiting saves a CPU that is the bottleneck.
+//! The slow device: what limiting saves when the CPU is the bottleneck.
 
 use ackwise_engines::emulated::{First, Span};
 use ackwise_report::{Axis, Experiment, Figure, Line, Style, Tolerance, Value};
@@ -12,15 +12,15 @@ const SETUP: &str = "patched Linux 6.12 in QEMU -icount (no KVM), one CPU of 125
     the receiver is served first, so the sender is the bottleneck; what is held waits for the \
     delayed-ACK timer; tcp_ack_limit 250 (the paper: 2000), so that 8 s show what took it 100 s; \
     after the first 2 s";
-/// The set-up of runs in which r is read.
+/// The set-up of the runs in which r is read.
 const TRACED: &str = "slow device as above, all 8 s; r is read each 100 ms, which costs instructions: other \
     runs than those above";
 const PART: &str = "Slow device";
-/// Length of the main runs: four times what the search takes.
+/// Length of the main runs in seconds: four times the duration of the search.
 const SECONDS: u64 = 8;
-/// Length of the others, with a `tcp_ack_limit` of [`SHORT`].
+/// Length of the other runs in seconds, with a `tcp_ack_limit` of [`SHORT`].
 const BRIEF: u64 = 4;
-/// The share of the CPU at which it is shown what a hold that is too long does.
+/// The CPU load at which a run shows the effect of a hold that is too long.
 const PROBED: f64 = 0.6;
 
 /// "Up to 60 %" between routers.
@@ -31,13 +31,13 @@ pub(super) const FIFTH: Tolerance = share(0.2);
 pub(super) const HALF_THE_ACKS: Tolerance = range(0.4, 0.6);
 /// "Almost halved" between virtual machines.
 pub(super) const HALVED_RTT: Tolerance = range(0.4, 0.7);
-/// Between routers it rises.
+/// Between routers the RTT rises.
 pub(super) const LONGER_RTT: Tolerance = above(1.0);
-/// A deviation, of the unmodified one's.
+/// A deviation relative to that of the unmodified kernel.
 pub(super) const MORE_UNIFORM: Tolerance = below(1.0);
-/// The paper has three in 100 s; a path without losses is asked for one.
+/// The paper has three falls in 100 s; a path without losses must have at least one.
 pub(super) const FALLS: Tolerance = at_least(1.0);
-/// Segments an ACK: more than the rule of two gives.
+/// Segments per ACK: more than the rule of two gives.
 pub(super) const STARVED: Tolerance = above(2.0);
 
 pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
@@ -46,7 +46,7 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
     for arm in Arm::ALL {
         runs.push(device.run(lab, Case::new(arm, SECONDS))?);
     }
-    // Reading the state costs instructions for each ACK: not in the runs that are compared.
+    // Reading the state costs instructions for each ACK, so runs that are compared do not read it.
     let mut traced = Vec::new();
     for arm in [Arm::RateLimit, Arm::Literal] {
         let case = Case {
@@ -64,12 +64,12 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
     two_slow_hosts(lab, &device, all)
 }
 
-/// `b` compared with `a`, as a change in percent.
+/// The change from `a` to `b`, in per cent.
 fn change(a: f64, b: f64) -> f64 {
     (b / a - 1.0) * 100.0
 }
 
-/// Saturated: the same CPU, more goodput.
+/// A saturated CPU: the same CPU time, more goodput.
 fn main_numbers(runs: &[Ran], all: &mut Reproduced) -> Result<(), Error> {
     for ran in runs {
         measured(ran, all)?;
@@ -81,8 +81,8 @@ fn main_numbers(runs: &[Ran], all: &mut Reproduced) -> Result<(), Error> {
     Ok(())
 }
 
-/// Compares goodput on the same CPU with every setting as it is shipped: what is held waits
-/// for a millisecond at most.
+/// Compares goodput on the same CPU with every setting at its default: a hold lasts
+/// a millisecond at most.
 fn defaults(
     lab: &Lab<'_>,
     device: &Device,
@@ -131,7 +131,7 @@ fn main_id(ran: &Ran, what: &str) -> String {
     format!("statkus/slow-{what}-{}", ran.case.arm.id())
 }
 
-/// What one kernel did.
+/// The results of one kernel.
 fn measured(ran: &Ran, all: &mut Reproduced) -> Result<(), Error> {
     let name = ran.case.arm.name();
     let span = ran.steady()?;
@@ -164,13 +164,13 @@ fn measured(ran: &Ran, all: &mut Reproduced) -> Result<(), Error> {
     Ok(())
 }
 
-/// What one kernel did, compared with the unmodified one.
+/// The results of one kernel relative to the unmodified one.
 fn against_stock(ran: &Ran, stock: &Ran, all: &mut Reproduced) -> Result<(), Error> {
     let base = stock.steady()?;
     let span = ran.steady()?;
     let name = ran.case.arm.name();
     let paper = matches!(ran.case.arm, Arm::RateLimit | Arm::Literal);
-    // What is published is of these two alone.
+    // The published numbers are about these two alone.
     let beside = |experiment: Experiment, value: f64, tolerance: Tolerance, note: &str| match paper
     {
         true => experiment.published(value).tolerance(tolerance).note(note),
@@ -253,7 +253,7 @@ const LONGER: &str = "Published: almost halved between virtual machines, and hig
      includes the wait for the segments that share an ACK; only a queue in front of a slow host can \
      make up for it.";
 
-/// Figs 11 and 12: beside the paper's virtual machines.
+/// Figs 11 and 12: comparison with the paper's virtual machines.
 fn machines(ran: &Ran, stock: &Ran, gain: f64) -> Result<[Experiment; 2], Error> {
     let name = ran.case.arm.name();
     let uneven = ran.uneven();
@@ -292,7 +292,7 @@ fn machines(ran: &Ran, stock: &Ran, gain: f64) -> Result<[Experiment; 2], Error>
     ])
 }
 
-/// Figs 5, 6 and 17 with the CPU as bottleneck.
+/// Figs 5, 6 and 17 with the CPU as the bottleneck.
 fn figures(runs: &[Ran], all: &mut Reproduced) {
     let rates: [(&str, &str, &str, Rate); 2] = [
         (
@@ -324,7 +324,7 @@ fn figures(runs: &[Ran], all: &mut Reproduced) {
     }
 }
 
-/// Fig. 10: what the algorithm knows, over time.
+/// Fig. 10: the state of the algorithm over time.
 fn search(runs: &[Ran], all: &mut Reproduced) {
     let mut state = Figure::new(
         "slow-r",
@@ -363,12 +363,12 @@ fn search(runs: &[Ran], all: &mut Reproduced) {
     all.figures.push(state);
 }
 
-/// What a rate of ACKs did; times in seconds.
+/// The course of an ACK rate; times in seconds.
 #[derive(Debug, PartialEq)]
 struct Course {
     /// When it first rose above its first value.
     rises: Option<f64>,
-    /// When it was first at its highest.
+    /// When it first reached its maximum.
     highest: Option<f64>,
     /// How often it fell.
     falls: usize,
@@ -388,7 +388,7 @@ fn course(rates: &[(f64, u32)]) -> Course {
     }
 }
 
-/// When r moves in Fig. 10, whose virtual machines run for 100 s.
+/// When r changes in Fig. 10, whose virtual machines run for 100 s.
 fn milestones(ran: &Ran, all: &mut Reproduced) {
     let known = ran.record.samples.iter();
     let rates: Vec<(f64, u32)> = known
@@ -429,7 +429,7 @@ fn milestones(ran: &Ran, all: &mut Reproduced) {
 const SHORTENED: &str = "published of 100 s, with a smaller ack_pkt_cnt that is not given; here 8 s \
                          and an eighth of tcp_ack_limit stand for them";
 
-/// The same work on CPUs of different speed.
+/// The same work on CPUs of various speeds.
 fn speeds(lab: &Lab<'_>, device: &Device, main: &[Ran], all: &mut Reproduced) -> Result<(), Error> {
     let shifts: &[u8] = if lab.quick() {
         &[SHIFT]
@@ -488,7 +488,7 @@ fn speeds(lab: &Lab<'_>, device: &Device, main: &[Ran], all: &mut Reproduced) ->
     Ok(())
 }
 
-/// Fig. 20: the same goodput, less CPU.
+/// Fig. 20: the same goodput with less CPU.
 fn loads(lab: &Lab<'_>, device: &Device, stock: &Ran, all: &mut Reproduced) -> Result<(), Error> {
     let capacity = stock.steady()?.goodput_bps();
     let shares: &[(f64, Option<f64>)] = match lab.quick() {
@@ -559,7 +559,7 @@ fn loads(lab: &Lab<'_>, device: &Device, stock: &Ran, all: &mut Reproduced) -> R
     Ok(())
 }
 
-/// Fig. 20, drawn: the unmodified kernel's load and what is saved of it, both in per cent.
+/// The plot of Fig. 20: the unmodified kernel's load and the share of it that is saved, both in per cent.
 fn load_and_gain(points: Vec<(f64, f64)>) -> Figure {
     Figure::new(
         "fig20",
@@ -579,7 +579,7 @@ fn load_and_gain(points: Vec<(f64, f64)>) -> Figure {
     ))
 }
 
-/// Neither host has time to spare: what Fig. 17's unmodified router does.
+/// Neither host has time to spare, like the unmodified router of Fig. 17.
 fn two_slow_hosts(lab: &Lab<'_>, device: &Device, all: &mut Reproduced) -> Result<(), Error> {
     for arm in [Arm::Stock, Arm::RateLimit] {
         let case = Case {

@@ -1,4 +1,4 @@
-//! What only the simulator knows to be impossible.
+//! Checks for what only the simulator knows to be impossible.
 
 use ackwise_scenario::{App, RunSpec, Scenario};
 
@@ -7,14 +7,14 @@ use crate::error::SimError;
 use crate::quic_endpoint;
 use crate::tcp::congestion_controls;
 
-/// Parameters of a kernel that ask for what the simulator does anyway: each of its
-/// connections starts without knowing of others, and offers the segment that it has.
+/// Kernel parameters that ask for what the simulator does anyway: each connection starts
+/// without metrics of others, and advertises the MSS that it has.
 const AS_IT_IS: [(&str, &str); 2] = [
     ("net.ipv4.tcp_no_metrics_save", "1"),
     ("net.ipv4.route.min_adv_mss", "48"),
 ];
 
-/// Checks what only the simulator knows, for all runs of a scenario at once.
+/// Checks all runs of a scenario for what only the simulator knows to be impossible.
 ///
 /// # Errors
 /// Something in the scenario has no model here; it is named with line and column.
@@ -82,7 +82,7 @@ pub fn check(scenario: &Scenario, runs: &[RunSpec]) -> Result<(), SimError> {
     Ok(())
 }
 
-/// Boxes know connections by number, and those of short flows come and go.
+/// Refuses boxes that select short flows: a box knows connections by number, and theirs change.
 pub(super) fn boxes(scenario: &Scenario) -> Result<(), SimError> {
     let directions = scenario.links.iter().flat_map(|l| [&l.forward, &l.reverse]);
     for direction in directions {

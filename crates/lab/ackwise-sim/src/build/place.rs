@@ -1,4 +1,4 @@
-//! Policies, where an arm has them.
+//! Places the policies of an arm.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub(super) fn policy(scenario: &Scenario, placement: &Placement) -> Result<Confi
     Ok(config)
 }
 
-/// The policy under the contract, with the placement's bound of a hold.
+/// The policy under the contract, with the placement's hold bound.
 fn bounded(config: &Config, placement: &Placement) -> FlowConfig {
     let bounds = FlowConfig::new(config);
     let Some(hold) = placement.hold else {
@@ -51,14 +51,14 @@ fn bounded(config: &Config, placement: &Placement) -> FlowConfig {
     bounds.with_hold(least, micros(hold), sys::AW_HOLD_RTT_SHIFT)
 }
 
-/// Whether a flow's sender tells its congestion window, by an arm's wish.
+/// Whether the arm has this flow's sender send cwnd hints.
 pub(super) fn tells(arm: &Arm, flow: &Flow) -> bool {
     arm.placements
         .iter()
         .any(|place| place.cwnd_hint && place.node == flow.from)
 }
 
-/// Where requests for a flow's ACK rate are obeyed.
+/// The placement that obeys requests for a flow's ACK rate.
 fn obeying<'a>(arm: &'a Arm, flow: &Flow) -> Option<&'a Placement> {
     arm.placements.iter().find(|place| {
         place.obey_ack_rate
@@ -72,7 +72,7 @@ pub(super) fn obeys_ack_rate(arm: &Arm, flow: &Flow) -> bool {
     obeying(arm, flow).is_some()
 }
 
-/// Refuses a receiver whose ACKs would be taken for lost ones from the start.
+/// Refuses a receiver whose stretch ACKs would be counted as lost ACKs from the start.
 pub(super) fn check_ack_ratio(scenario: &Scenario, arm: &Arm, flow: &Flow) -> Result<(), SimError> {
     let (Some(_), Some(place)) = (flow.ack_congestion_control, obeying(arm, flow)) else {
         return Ok(());
@@ -89,7 +89,7 @@ pub(super) fn check_ack_ratio(scenario: &Scenario, arm: &Arm, flow: &Flow) -> Re
     Err(scenario.error_at(&place.policy_span, message).into())
 }
 
-/// The rule of a flow's receiver, if the arm has a policy in its stack.
+/// The policy of a flow's receiver, if the arm has one in its stack.
 pub(super) fn stack_policy(
     scenario: &Scenario,
     arm: &Arm,
@@ -115,7 +115,7 @@ pub(super) fn stack_policy(
     }))
 }
 
-/// Puts the policies of an arm at their interfaces.
+/// Places the policies of an arm at their interfaces.
 pub(super) fn interface_policies(
     plan: &Plan<'_>,
     arm: &Arm,
@@ -125,7 +125,7 @@ pub(super) fn interface_policies(
     let mut interface_policies = Vec::new();
     for placement in &arm.placements {
         let scenario = plan.scenario;
-        // The receivers have those: see `stack_policy`.
+        // These are in the receivers: see `stack_policy`.
         if placement.environment == Environment::Stack {
             continue;
         }
@@ -135,7 +135,7 @@ pub(super) fn interface_policies(
         // The direction that leaves the node, and the one that enters it.
         let out = 2 * link + usize::from(scenario.links[link].between[0] != placement.node);
         let number = u16::try_from(interface_policies.len()).unwrap_or(u16::MAX);
-        // At the sender ACKs come in, elsewhere they go out.
+        // ACKs come in at the sender and go out elsewhere.
         let (leaving, entering) = match placement.position {
             Position::Sender => (Side::Data, Side::Acks),
             Position::Receiver | Position::Router => (Side::Acks, Side::Data),

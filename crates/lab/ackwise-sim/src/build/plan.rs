@@ -1,4 +1,4 @@
-//! Which way packets go.
+//! Finds the paths of packets.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,7 +11,7 @@ use crate::line::Hop;
 pub(super) struct Plan<'a> {
     pub(super) scenario: &'a Scenario,
     index: HashMap<&'a str, usize>,
-    /// For each node, its outgoing lines and where they lead, in file order.
+    /// For each node, its outgoing lines with their destinations, in file order.
     out: Vec<Vec<(usize, usize)>>,
 }
 
@@ -32,7 +32,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// The lines of a way with the fewest hops; hosts are not passed through.
+    /// The lines of a path with the fewest hops; it passes through no host.
     fn path(&self, from: usize, to: usize) -> Option<Vec<usize>> {
         let mut came: Vec<Option<(usize, usize)>> = vec![None; self.out.len()];
         let mut queue = VecDeque::from([from]);
@@ -82,9 +82,8 @@ impl<'a> Plan<'a> {
         flows.map(|flow| self.paths(flow)).collect()
     }
 
-    /// The link on which a flow is counted: that of this arm's policy, or of
-    /// the first arm that has one on its way, or the one that leads to the
-    /// receiver.
+    /// The link on which a flow is counted: the link of this arm's first policy on the path of its
+    /// ACKs, else of any arm's, else the link that leads to the receiver.
     pub(super) fn counted_on(&self, arm: &Arm, paths: &[Vec<usize>; 2]) -> usize {
         std::iter::once(arm)
             .chain(&self.scenario.arms)
@@ -103,18 +102,18 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// The table of routes; flows on the same way share its entries.
+/// The table of routes; flows on the same path share its entries.
 #[derive(Default)]
 pub(super) struct Routes {
     pub(super) hops: Vec<Hop>,
     known: HashMap<RouteKey, u32>,
 }
 
-/// The lines of a way, the link on which it is counted, the narrowest line.
+/// The lines of a path, the link on which it is counted, and the narrowest line.
 type RouteKey = (Vec<usize>, Option<usize>, Option<usize>);
 
 impl Routes {
-    /// A way, with the link and the line on which something is counted.
+    /// Adds a path, with its counted link and its narrowest line.
     pub(super) fn add(
         &mut self,
         path: &[usize],

@@ -1,4 +1,4 @@
-//! What applications do when they begin, and when their data have arrived.
+//! What applications do when they begin and when their data have arrived.
 
 use ackwise_queue::Nanos;
 
@@ -8,8 +8,8 @@ use crate::endpoint::{Sink, Source, Supply};
 use crate::schedule::Target;
 
 impl<S: Source, R: Sink> Network<S, R> {
-    /// Adds an application that begins at `start`, with the connections that it
-    /// has from the beginning; [`Kind::reserved`] for each.
+    /// Adds an application that begins at `start`, and opens the connections that it has from the
+    /// beginning ([`Kind::reserved`] for each).
     pub fn add_app(&mut self, mut app: App, start: Nanos) {
         app.first = self.connections.len();
         let index = self.apps.len();
@@ -36,7 +36,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         self.apps.push(app);
     }
 
-    /// The applications, to be read when the run is over.
+    /// The applications, for reading after the run.
     pub fn apps(&self) -> &[App] {
         &self.apps
     }
@@ -97,7 +97,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         let number = self.open(app, flow, template, role as u32, bytes);
         let connection = &mut self.connections[number];
         connection.await_end = true;
-        // A transfer counts from its first packet, not from its first data.
+        // A transfer counts from its first packet, not from its first data segment.
         connection.first = now;
         connection.source.supply(Supply::Last(bytes), now);
         self.after_source(number);
@@ -166,7 +166,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         }
     }
 
-    /// A sender's last byte is acknowledged: on to the next transfer.
+    /// The last byte of a sender is acknowledged: its application begins the next transfer.
     #[cold]
     pub(crate) fn on_end(&mut self, number: usize) {
         let connection = &mut self.connections[number];

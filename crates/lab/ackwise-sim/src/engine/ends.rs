@@ -30,7 +30,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         }
     }
 
-    /// Makes two connections the directions of one: data of each carry the other's ACKs.
+    /// Makes two connections the two directions of one, so that the data of each carry the other's ACKs.
     pub(crate) fn join(&mut self, a: usize, b: usize) {
         self.connections[a].peer = b as u32;
         self.connections[b].peer = a as u32;
@@ -41,7 +41,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         self.connections[number].peer as usize
     }
 
-    /// Lets the data that were written last say what their host owes the other direction.
+    /// Puts the ACK that the host owes the other direction on the data packet written last.
     #[cold]
     fn load(&mut self, number: usize) {
         let peer = self.peer(number);
@@ -55,13 +55,13 @@ impl<S: Source, R: Sink> Network<S, R> {
         packet.tsecr = ack.tsecr;
         packet.sack = ack.sack;
         if !ack.sack.is_empty() {
-            // Two NOPs, kind and length, eight bytes a block (RFC 2018 §3).
+            // Two NOPs, kind and length, and eight bytes per block (RFC 2018 §3).
             packet.wire_len += 4 + 8 * ack.sack.blocks().len() as u32;
         }
     }
 
-    /// Gives the ACK that was written last the number of what its host sends next, as every
-    /// segment of a host has one. In QUIC each packet has its own.
+    /// Sets the sequence number of the ACK written last to that of its host's next data, as in
+    /// every segment of a host. QUIC numbers each packet separately.
     #[cold]
     fn number_ack(&mut self, number: usize) {
         let next = self.connections[self.peer(number)].source.view().sent;
@@ -71,7 +71,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         }
     }
 
-    /// Data that carry an ACK: first what they acknowledge, then themselves.
+    /// Delivers data that carry an ACK: first the ACK, then the data.
     #[cold]
     fn arrive_loaded(&mut self, number: usize, handle: PacketHandle) {
         let peer = self.peer(number);
@@ -121,7 +121,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         self.after_sink(number);
     }
 
-    /// Lets a sender say what it has to say.
+    /// Lets a sender transmit what it may send now, and enters its timer.
     pub(crate) fn after_source(&mut self, number: usize) {
         loop {
             let connection = &mut self.connections[number];
@@ -189,7 +189,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         }
     }
 
-    /// Sends the packet that was written last.
+    /// Sends the packet written last.
     #[inline]
     fn inject(&mut self, number: usize, route: u32) {
         let Some(handle) = self.pool.take(route) else {
@@ -200,8 +200,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         self.forward(line, handle);
     }
 
-    /// Opens a connection of a flow, in the place of one that is over if there
-    /// is such a place.
+    /// Opens a connection of a flow, in the slot of one that is over if there is one.
     pub(crate) fn open(
         &mut self,
         app: usize,
@@ -238,7 +237,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         };
         match self.connections.get_mut(number) {
             Some(slot) => {
-                // Its events may still be pending, and must be taken for stale.
+                // Its events may still be pending, and must be recognized as stale.
                 let old = std::mem::replace(slot, connection);
                 self.watched[number] = watched;
                 self.counted[old.flow as usize].past.add(&old);
@@ -254,7 +253,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         number
     }
 
-    /// The place of a connection that is over, of which nothing is in flight.
+    /// The slot of a connection that is over and has nothing in flight.
     fn reusable(&mut self) -> Option<usize> {
         let at = self.free.iter().position(|&number| {
             let old = &self.connections[number as usize];

@@ -1,4 +1,4 @@
-//! Policies at interfaces: what they keep, and when it leaves.
+//! Policies at interfaces: what they hold, and when it leaves.
 
 use ackwise_queue::Nanos;
 
@@ -12,7 +12,7 @@ use crate::schedule::Target;
 use crate::time::NEVER;
 
 impl<S: Source, R: Sink> Network<S, R> {
-    /// Shows a packet to the policy at an interface; `None` if that keeps it.
+    /// Shows a packet to the policy at an interface; `None` if the policy keeps it.
     #[cold]
     pub(crate) fn at_interface(
         &mut self,
@@ -86,8 +86,8 @@ impl<S: Source, R: Sink> Network<S, R> {
         Some(handle)
     }
 
-    /// On from a policy that lets a packet go: into the line at whose entry it
-    /// stands, or on from the line at whose exit it stands.
+    /// Moves on a packet that a policy lets go: into the line at whose entry the policy
+    /// stands, or out of the line at whose exit it stands.
     fn past_interface(&mut self, interface_policy: u16, handle: PacketHandle) {
         let hop = self.routes[handle.route() as usize].line();
         if self.lines[hop]

@@ -1,4 +1,4 @@
-//! Timelines worked out by hand, and what holds for every traffic.
+//! Timelines worked out by hand, and properties that hold for all traffic.
 
 use ackwise_queue::{Channel, ChannelConfig, LinkConfig, Nanos, QueueConfig, QueueLimit};
 use ackwise_rng::Probability;
@@ -13,7 +13,7 @@ use crate::packet::{AckRateOption, Direction, Flags, FlowId, Packet, Sack};
 
 const US: Nanos = 1_000;
 const MS: Nanos = 1_000_000;
-/// A byte a microsecond.
+/// One byte per microsecond.
 const MBIT8: u64 = 8_000_000;
 const WIRE: u32 = 1000;
 const ACK: u32 = 40;
@@ -43,7 +43,7 @@ fn packet(flow: FlowId, direction: Direction, number: u64) -> Packet {
     }
 }
 
-/// Sends so many packets at once, and writes down when answers came.
+/// Sends this many packets at once, and records when the answers arrive.
 struct Burst {
     flow: FlowId,
     left: u64,
@@ -51,7 +51,7 @@ struct Burst {
     log: Vec<(Nanos, u64)>,
 }
 
-/// Answers each packet at once, and writes down when it came.
+/// Answers each packet at once, and records when it arrived.
 struct Echo {
     flow: FlowId,
     owed: Vec<u64>,
@@ -139,8 +139,8 @@ fn rate(rate_bps: u64, delay_ns: Nanos, packets: usize) -> LinkConfig {
     }
 }
 
-/// One flow of `packets` over `there`, answered over `back`, all of them counted
-/// on the first line of each.
+/// One flow of `packets` over `there`, answered over `back`, with both counted
+/// on the first line of each path.
 fn network(there: Vec<Line>, back: Vec<Line>, packets: u64) -> Network<Burst, Echo> {
     let hops = |from: usize, count: usize| {
         let over = move |line| Hop::over(line, line == from, false);
@@ -184,9 +184,9 @@ fn one_link_to_the_nanosecond() {
     let back = vec![line(rate(MBIT8, 5 * MS, 10), 0)];
     let network = run(network(there, back, 3));
     let connection = &network.connections[0];
-    // 1 ms each to send, 5 ms to travel.
+    // 1 ms each to send, and 5 ms to travel.
     assert_eq!(at(&connection.sink.log), [6 * MS, 7 * MS, 8 * MS]);
-    // 40 µs to send, 5 ms to travel, no queue.
+    // 40 µs to send, 5 ms to travel, and no queue.
     let answers = [11 * MS + 40 * US, 12 * MS + 40 * US, 13 * MS + 40 * US];
     assert_eq!(at(&connection.source.log), answers);
     let tally = &network.counted[0].tally;
@@ -208,7 +208,7 @@ fn a_header_counts_against_the_rate() {
 
 #[test]
 fn two_links_store_and_forward() {
-    // The second has half of the rate.
+    // The second line has half of the rate.
     let there = vec![
         line(rate(MBIT8, 5 * MS, 10), 0),
         line(rate(MBIT8 / 2, MS, 10), 0),
@@ -220,7 +220,7 @@ fn two_links_store_and_forward() {
     assert_eq!(log, [9 * MS, 11 * MS, 13 * MS]);
     let queue = network.lines[1].wire.link().stats();
     assert_eq!((queue.queue_max_packets, queue.wait_max_ns), (1, 2 * MS));
-    // One waits from 7 to 8 ms, another from 8 to 10 ms.
+    // One packet waits from 7 to 8 ms, another from 8 to 10 ms.
     assert_eq!(queue.queue_packet_ns, u128::from(3 * MS));
 }
 
@@ -232,8 +232,8 @@ fn a_full_queue_drops_and_a_departure_precedes_an_arrival() {
     ];
     let back = vec![line(LinkConfig::default(), 0)];
     let network = run(network(there, back, 4));
-    // The third comes at 8 ms, when the second leaves the queue, and finds room;
-    // the fourth comes at 9 ms and finds it there.
+    // The third packet arrives at 8 ms, when the second leaves the queue, and finds room;
+    // the fourth arrives at 9 ms and finds the third in the queue.
     let log = &network.connections[0].sink.log;
     assert_eq!(*log, [(9 * MS, 1), (11 * MS, 2), (13 * MS, 3)]);
     assert_eq!(network.lines[1].wire.link().stats().dropped_queue, 1);
@@ -245,8 +245,8 @@ fn packets_are_used_again() {
     let there = vec![line(rate(MBIT8, 0, 1000), 0)];
     let back = vec![line(rate(MBIT8, 0, 1000), 0)];
     let network = run(network(there, back, 500));
-    // Those of the burst, and the one that the sender was asked for after them; each answer
-    // takes one that has arrived.
+    // The packets of the burst, and the one that the sender was asked for after them; each answer
+    // reuses a packet that has arrived.
     assert_eq!(network.allocated(), 501);
 }
 
@@ -285,8 +285,8 @@ fn any_line() -> impl Strategy<Value = LinkConfig> {
 }
 
 proptest! {
-    /// Packets come from nowhere else than the sender, end somewhere, and no
-    /// queue holds more than it may.
+    /// All packets come from the sender, all of them end somewhere, and no
+    /// queue exceeds its limit.
     #[test]
     fn packets_are_conserved(
         configs in proptest::collection::vec(any_line(), 1..4),

@@ -1,18 +1,18 @@
-//! TCP ACK Rate Request at the sender (draft-ietf-tcpm-ack-rate-request): when it asks, and
-//! for what.
+//! TCP ACK Rate Request at the sender (draft-ietf-tcpm-ack-rate-request): when it requests a
+//! rate, and which one.
 
 use ackwise_policy::AckRate;
 use ackwise_scenario::{self as scenario, AckRateRequest};
 
-/// What a sender has asked for so far.
+/// What a sender has requested so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct AckRateState {
-    /// The receiver's SYN-ACK said that it knows the option.
+    /// Whether the receiver's SYN-ACK announced the option.
     capable: bool,
-    /// The segments for each ACK that were asked for last; 0 before the first request.
+    /// The requested number of segments per ACK; 0 before the first request.
     asked: u8,
-    /// Behind the first segment that asked, until that is acknowledged: each segment up to
-    /// then asks, too, so that a loss costs nothing.
+    /// End of the first segment with the newest request, until that segment is acknowledged. Segments
+    /// sent meanwhile repeat the request, so that a loss costs nothing.
     open: Option<u64>,
 }
 
@@ -21,24 +21,24 @@ pub(crate) struct AckRateState {
 pub(crate) struct Windows {
     /// The congestion window.
     pub congestion: u64,
-    /// What the receiver offers.
+    /// The window that the receiver offers.
     pub offered: u64,
 }
 
 impl AckRateState {
-    /// The SYN-ACK came, with the option or without it.
+    /// Handles the SYN-ACK, which has the option or not.
     pub fn on_syn_ack(&mut self, capable: bool) {
         self.capable = capable;
     }
 
-    /// Everything below `una` is acknowledged.
+    /// Handles the acknowledgment of everything below `una`.
     pub fn on_ack(&mut self, una: u64) {
         if self.open.is_some_and(|end| una >= end) {
             self.open = None;
         }
     }
 
-    /// What a segment says that ends at `end`; `last` is one behind which nothing waits.
+    /// The option of the segment that ends at `end`; `last` means that no more data wait behind it.
     pub fn on_segment(
         &mut self,
         request: &AckRateRequest,
@@ -60,8 +60,8 @@ impl AckRateState {
         self.open.map(|_| AckRate::Every(self.asked))
     }
 
-    /// The rate to ask for, if it is another one. No ACK covers more than a window. What
-    /// changes by less than a quarter is not worth an option, unless it is the aim.
+    /// The rate to request, if it differs from the last request. No ACK covers more than a window. A
+    /// change by less than a quarter is not worth an option, unless it reaches the aim.
     fn next(&self, rate: scenario::AckRate, windows: Windows) -> Option<u8> {
         let aim = match rate {
             scenario::AckRate::Segments(segments) => u64::from(segments),
@@ -72,7 +72,7 @@ impl AckRateState {
         let asked = u64::from(self.asked);
         let fixed = matches!(rate, scenario::AckRate::Segments(_)) && segments == aim;
         let changed = match self.asked {
-            // A receiver that was not asked acknowledges every second segment (RFC 5681 §4.2).
+            // Without a request a receiver acknowledges every second segment (RFC 5681 §4.2).
             0 => segments > 2 || fixed && segments == 1,
             _ => {
                 let is_worth = fixed || asked > most || 4 * segments.abs_diff(asked) >= asked;

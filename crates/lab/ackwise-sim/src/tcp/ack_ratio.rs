@@ -1,13 +1,13 @@
-//! ACK congestion control at the sender (RFC 5690): the state machine that Linux's sockets have
+//! ACK congestion control at the sender (RFC 5690): the state machine of the Linux sockets
 //! (`policy/options/ack_ratio.h`), for a connection whose peer permits it.
 
 use ackwise_policy::{AckRatio, AckSeen};
 use ackwise_scenario::AckCongestionControl;
 
-/// What a sender knows of its ACKs.
+/// What a sender knows about the ACKs that it receives.
 #[derive(Debug, Clone)]
 pub(crate) struct AckRatioState {
-    /// The receiver's SYN-ACK permits it.
+    /// Whether the receiver's SYN-ACK permits ACK congestion control.
     permitted: bool,
     ratio: AckRatio,
 }
@@ -20,36 +20,36 @@ impl AckRatioState {
         }
     }
 
-    /// The SYN-ACK came, and permits ACK congestion control or does not.
+    /// Handles the SYN-ACK, which permits ACK congestion control or not.
     pub fn on_syn_ack(&mut self, permitted: bool) {
         self.permitted = permitted;
     }
 
-    /// R.
+    /// The ACK Ratio R.
     pub fn ratio(&self) -> u8 {
         self.ratio.ratio()
     }
 
-    /// How often an ACK was found to be lost.
+    /// How many times an ACK was found to be lost.
     pub fn lost(&self) -> u64 {
         self.ratio.lost()
     }
 
-    /// An ACK came; it may be older than others.
+    /// Handles an ACK; it may be older than others.
     pub fn on_ack(&mut self, seen: &AckSeen) {
         if self.permitted {
             self.ratio.on_ack(seen);
         }
     }
 
-    /// A segment that ends at `end` leaves: what it says of the ratio.
+    /// The ACK Ratio that a segment ending at `end` carries, if it carries one.
     pub fn on_segment(&mut self, end: u64, window: u64, mss: u32) -> Option<u8> {
         self.permitted
             .then(|| self.ratio.on_segment(end, window, mss))
             .flatten()
     }
 
-    /// A segment was sent again.
+    /// Handles the retransmission of a segment.
     pub fn on_retransmission(&mut self, max: u64) {
         self.ratio.on_retransmission(max);
     }

@@ -1,4 +1,4 @@
-//! What a sender and a receiver are told, every default resolved.
+//! Configuration of a sender and a receiver, with all defaults resolved.
 
 use ackwise_queue::Nanos;
 use ackwise_scenario::tcp_model::{
@@ -9,16 +9,16 @@ use ackwise_scenario::{AckCongestionControl, AckRateRequest};
 use super::rtt::RtoConfig;
 use super::stack::StackPolicy;
 
-/// A window without a limit, bytes: more than any run sends; sums of it stay in range.
+/// A window without a limit, in bytes: more than any run sends, and sums of it stay in range.
 pub(super) const UNLIMITED: u64 = u64::MAX / 8;
 
-/// What a sender does. Windows are bytes, times nanoseconds.
+/// Configuration of a sender. Windows are bytes, times are nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)] // keys of [flow.model], docs/scenarios.md; others have a comment
 pub struct SenderConfig {
     /// The name of the congestion control, one of `congestion_controls()`.
     pub congestion_control: &'static str,
-    /// From which a congestion control draws what is random in it.
+    /// The seed for what is random in a congestion control.
     pub seed: u64,
     /// Payload of a full segment.
     pub mss: u32,
@@ -28,14 +28,14 @@ pub struct SenderConfig {
     pub ecn: bool,
     pub ack_ecn: bool,
     pub handshake: bool,
-    /// The last segment has the FIN. Otherwise it leaves by itself, once all data are acknowledged.
+    /// Whether the last segment carries the FIN. Otherwise the FIN leaves alone once all data are acknowledged.
     pub fin_with_data: bool,
     pub growth: Growth,
-    /// In segments.
+    /// The limit in segments.
     pub abc_limit: u32,
     pub initial_window: u64,
     pub initial_ssthresh: u64,
-    /// After so many lost SYNs the window starts at one segment.
+    /// After this many lost SYNs the window starts at one segment.
     pub lost_syns: u32,
     /// After `lost_syns` lost SYNs the threshold starts at two segments.
     pub lost_syn_halves: bool,
@@ -52,30 +52,30 @@ pub struct SenderConfig {
     pub avoid_repeat: bool,
     pub partial_ack: PartialAck,
     pub recovery_exit: Exit,
-    /// Segments that may leave for one ACK while duplicates are counted; 0 for any number.
+    /// Segments that may leave per ACK while duplicates are counted; 0 for any number.
     pub recovery_burst: u32,
     pub prr: bool,
     pub tlp: bool,
     pub undo: bool,
     pub rto: RtoConfig,
     pub pacing: Pacing,
-    /// Segments that may leave for one event; 0 for any number.
+    /// Segments that may leave per event; 0 for any number.
     pub max_burst: u32,
     pub push_bursts: bool,
     pub defer_chunks: bool,
-    /// The window field of data tells the congestion window.
+    /// Whether the window field of data carries the cwnd hint.
     pub cwnd_hint: bool,
-    /// The last segment that the window allows asks for an ACK at once.
+    /// Whether the last segment that the window allows requests an immediate ACK.
     pub ask_ack: bool,
-    /// But only where no earlier request is outstanding, unless it is sent again.
+    /// Whether new data make no request while an earlier one is outstanding; retransmissions always do.
     pub ask_ack_once: bool,
-    /// What is asked of the receiver by TCP ACK Rate Request.
+    /// What the sender requests from the receiver by TCP ACK Rate Request.
     pub ack_rate: Option<AckRateRequest>,
-    /// Lost ACKs make it ask for fewer (RFC 5690).
+    /// ACK congestion control: lost ACKs make the sender ask for fewer (RFC 5690).
     pub ack_congestion_control: Option<AckCongestionControl>,
 }
 
-/// What a receiver does. Windows are bytes, times nanoseconds.
+/// Configuration of a receiver. Windows are bytes, times are nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)] // as above
 pub struct ReceiverConfig {
@@ -83,16 +83,16 @@ pub struct ReceiverConfig {
     pub mss: u32,
     /// Bytes of an ACK without SACK blocks, from the IP header on.
     pub header: u32,
-    /// Whether SACK blocks add to that.
+    /// Whether SACK blocks add to `header`.
     pub sack_adds: bool,
     pub sack: bool,
     pub timestamps: bool,
     pub ecn: bool,
     pub ack_ecn: bool,
-    /// The window that is offered, at most.
+    /// The maximum window to offer.
     pub window: u64,
     pub tune_window: bool,
-    /// The window follows what is read; else it is as large as the user set it.
+    /// Whether the window follows what the application reads; otherwise it is as large as the user set it.
     pub auto_window: bool,
     pub ack_every: u32,
     pub ack_bytes: bool,
@@ -102,8 +102,8 @@ pub struct ReceiverConfig {
     pub ack_pushes: bool,
     pub compress_sack: bool,
     pub dsack: bool,
-    /// It says that it knows the options for the ACK rate, to a sender that does.
+    /// Whether the receiver announces the ACK-rate options to a sender that offers them.
     pub knows_ack_rate: bool,
-    /// A policy in the place of the delayed ACK: `environment = "stack"`.
+    /// A policy in place of the delayed ACK: `environment = "stack"`.
     pub policy: Option<StackPolicy>,
 }

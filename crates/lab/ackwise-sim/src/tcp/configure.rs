@@ -1,4 +1,4 @@
-//! From the options of a flow to the configuration of its two ends.
+//! Resolves the options of a flow to the configuration of its two ends.
 
 use std::time::Duration;
 
@@ -21,38 +21,38 @@ const SECOND: Nanos = 1_000 * MS;
 /// Why a flow cannot be modelled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// Not a congestion control of the simulator.
+    /// The congestion control is not one of the simulator's.
     #[error("the simulator has no congestion control '{0}'; it has {list}", list = congestion_controls().collect::<Vec<_>>().join(", "))]
     UnknownCongestionControl(String),
-    /// No room for data.
+    /// The MTU leaves no room for data.
     #[error(
         "an mtu of {mtu} leaves no payload beside {header} bytes of headers; raise the link's 'mtu'"
     )]
     MtuTooSmall {
-        /// The least MTU of the path, bytes.
+        /// The smallest MTU of the path, in bytes.
         mtu: u32,
-        /// IP and TCP.
+        /// Bytes of the IP and TCP headers.
         header: u32,
     },
-    /// A segment that the links do not carry.
+    /// The segment is too large for the links.
     #[error(
         "'segment' = {segment} and {header} bytes of headers exceed the path's mtu of {mtu}; lower it"
     )]
     SegmentTooLarge {
-        /// As asked for.
+        /// The requested segment, in bytes.
         segment: u32,
-        /// IP and TCP.
+        /// Bytes of the IP and TCP headers.
         header: u32,
-        /// The least MTU of the path, bytes.
+        /// The smallest MTU of the path, in bytes.
         mtu: u32,
     },
-    /// Two keys that exclude each other.
+    /// The requested recovery needs SACK, which another key turns off.
     #[error("recovery = \"{recovery}\" needs SACK, which 'socket' turns off; drop one of the two")]
     NeedsSack {
-        /// As asked for.
+        /// The requested recovery.
         recovery: &'static str,
     },
-    /// What is asked for works without SACK only.
+    /// The requested option works without SACK only.
     #[error("{0} does without SACK, which 'socket' turns on; drop one of the two")]
     WithoutSack(String),
     /// The congestion control works with SACK only.
@@ -76,11 +76,11 @@ pub fn configure(
     let Some(variant) = variant(cc) else {
         return Err(ConfigError::UnknownCongestionControl(cc.to_owned()));
     };
-    // What Linux has no likeness of is taken as its RFC says.
+    // A control that Linux does not have is modelled after its RFC.
     let stack = model.stack.unwrap_or(variant.stack);
     let recovery = recovery(variant, stack, model, socket)?;
     let timestamps = socket.timestamps.unwrap_or(stack != Stack::Ns2);
-    // Padded to words on the wire; ns-2 counts the ten bytes of the option itself.
+    // The option is padded to words on the wire; ns-2 counts its ten bytes.
     let options = match (timestamps, stack) {
         (false, _) => 0,
         (true, Stack::Ns2) => 10,
@@ -105,7 +105,7 @@ pub fn configure(
     Ok((d.sender(), d.receiver()))
 }
 
-/// What the defaults depend on.
+/// The inputs of the defaults.
 struct Defaults<'a> {
     model: &'a TcpModel,
     socket: &'a SocketOptions,
@@ -114,7 +114,7 @@ struct Defaults<'a> {
     variant: &'static Variant,
     timestamps: bool,
     header: u32,
-    /// Bytes of the header that timestamps take.
+    /// Bytes of the header taken by the timestamps option.
     options: u32,
     mss: u32,
 }
@@ -232,7 +232,7 @@ impl Defaults<'_> {
         self.of(ten, rfc, self.segments(2))
     }
 
-    /// ns-2's sinks send 40 bytes, timestamps or not.
+    /// ns-2's sinks send 40 bytes, with or without timestamps.
     fn ack_header(&self) -> u32 {
         match self.stack {
             Stack::Ns2 => self.header - self.options,
@@ -260,7 +260,7 @@ impl Defaults<'_> {
 
     fn receiver(&self) -> ReceiverConfig {
         let m = self.model;
-        // RFC 7323 §2: sixteen bits without a scale.
+        // RFC 7323 §2: sixteen bits without window scaling.
         let unscaled = match self.socket.window_scaling {
             Some(false) => 65_535,
             _ => UNLIMITED,
@@ -326,7 +326,7 @@ fn recovery(
             Some(recovery) if off => return Err(ConfigError::NeedsSack { recovery }),
             _ => asked,
         },
-        // The one whose loss recovery is all that it is.
+        // `cc = "sack"` is nothing but its loss recovery.
         None if off && variant.name == "sack" => {
             return Err(ConfigError::ControlNeedsSack(variant.name));
         }

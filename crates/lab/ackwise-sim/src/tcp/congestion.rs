@@ -1,7 +1,7 @@
-//! The interface of a congestion control, and the list of those that there are.
+//! The interface of a congestion control, and the list of the available ones.
 //!
-//! A congestion control is one file below `congestion/`. The sender asks it on each ACK,
-//! on each RTT sample and on each loss, and does what it answers. A control that works
+//! Each congestion control is one file below `congestion/`. The sender calls it on each ACK,
+//! on each RTT sample and on each loss, and applies its answer. A control that works
 //! from a model of the path, such as BBR, says so with
 //! [`CongestionControl::is_model_based`]; it is then given delivery-rate samples, and
 //! sets the window and the pacing rate itself.
@@ -20,21 +20,20 @@ mod cubic;
 mod reno;
 mod vegas;
 
-/// A name under which a scenario asks for a congestion control, and what goes with it.
+/// A name by which a scenario selects a congestion control, with its defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Variant {
     /// The value of `cc` in a scenario.
     pub name: &'static str,
-    /// The stack that it is modelled after unless the scenario names one.
+    /// The stack that it models unless the scenario names one.
     pub stack: Stack,
-    /// How losses are repaired on the model of Linux, unless the scenario says so.
+    /// The default loss recovery in the Linux model.
     pub linux_recovery: Recovery,
-    /// How losses are repaired on the models of other stacks, unless the scenario says
-    /// so.
+    /// The default loss recovery in the models of other stacks.
     pub recovery: Recovery,
-    /// Slow start ends by HyStart unless the scenario says otherwise.
+    /// Whether slow start ends by HyStart unless the scenario says otherwise.
     pub hystart: bool,
-    /// It works with SACK only.
+    /// Whether it works with SACK only.
     pub needs_sack: bool,
 }
 
@@ -43,18 +42,18 @@ pub(crate) struct Variant {
 pub(crate) struct Acked {
     /// When it arrived.
     pub now: Nanos,
-    /// Bytes that it newly acknowledged.
+    /// Bytes newly acknowledged.
     pub bytes: u64,
-    /// The sender is in the slow start after a timeout.
+    /// Whether the sender is in the slow start after a timeout.
     pub slow_restart: bool,
-    /// Slow start is the conservative one of HyStart++ (RFC 9406 §4.2).
+    /// Whether slow start is in the conservative phase of HyStart++ (RFC 9406 §4.2).
     pub conservative: bool,
 }
 
-/// The path as a model-based control sees it. Counts are segments.
+/// The path as seen by a model-based control. Counts are segments.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Path {
-    /// Now.
+    /// The current time.
     pub now: Nanos,
     /// Payload of a full segment, bytes.
     pub mss: u64,
@@ -62,19 +61,19 @@ pub(crate) struct Path {
     pub cwnd: u64,
     /// Segments in the network.
     pub in_flight: u64,
-    /// Segments delivered since the connection was opened, its SYN among them.
+    /// Segments delivered since the connection was opened, including its SYN.
     pub delivered: u64,
-    /// When the last of them was delivered.
+    /// When the last segment was delivered.
     pub delivered_at: Nanos,
-    /// Segments taken for lost since the connection was opened.
+    /// Segments marked lost since the connection was opened.
     pub lost: u64,
-    /// The smoothed RTT, once there is one.
+    /// The smoothed RTT, once one was measured.
     pub srtt: Option<Nanos>,
     /// When pacing lets the next segment out.
     pub departure: Nanos,
-    /// Where loss recovery stands.
+    /// State of the loss recovery.
     pub state: RecoveryState,
-    /// The sender had too little to send for what is in flight to show the path's rate.
+    /// Whether the sender had too little to send for the packets in flight to show the path's rate.
     pub app_limited: bool,
 }
 
@@ -83,23 +82,23 @@ pub(crate) struct Path {
 pub(crate) struct Decision {
     /// The congestion window, segments.
     pub cwnd: u64,
-    /// What is in flight now will not show the path's rate, because the control holds the
-    /// sender back.
+    /// Whether the packets now in flight will not show the path's rate, because the control holds
+    /// the sender back.
     pub app_limited: bool,
 }
 
 /// A congestion control. Windows are bytes, times are nanoseconds.
 pub(crate) trait CongestionControl: Sized {
-    /// The names under which a scenario asks for it.
+    /// The names by which a scenario selects it.
     const VARIANTS: &'static [Variant];
 
     /// The state of a new connection.
     fn new(c: &SenderConfig, flow: FlowId) -> Self;
 
-    /// Opens the window for what an ACK acknowledged.
+    /// Grows the window for what an ACK acknowledged.
     fn on_ack(&mut self, c: &SenderConfig, acked: &Acked, window: &mut CongestionWindow);
 
-    /// Returns the slow-start threshold after a loss with `in_flight` bytes out.
+    /// Returns the slow-start threshold after a loss, with `in_flight` bytes in flight.
     fn ssthresh(&mut self, c: &SenderConfig, window: &CongestionWindow, in_flight: u64) -> u64;
 
     /// Sets the window after a loss; the threshold has been set.
@@ -107,8 +106,8 @@ pub(crate) trait CongestionControl: Sized {
         window.set(window.ssthresh);
     }
 
-    /// Takes an RTT sample. Returns the least RTT against which HyStart judges it, or
-    /// `None` if it is not to be judged.
+    /// Takes an RTT sample. Returns the minimum RTT against which HyStart judges it, or
+    /// `None` if HyStart must not judge it.
     fn on_rtt(&mut self, _rtt: Nanos, _now: Nanos) -> Option<Nanos> {
         Some(0)
     }
@@ -116,27 +115,27 @@ pub(crate) trait CongestionControl: Sized {
     /// The retransmission timer fired.
     fn on_timeout(&mut self) {}
 
-    /// Data flow again after `idle` without any.
+    /// Sending resumes after `idle` without data.
     fn on_restart(&mut self, _idle: Nanos, _now: Nanos) {}
 
-    /// Whether it sets window and pacing rate from delivery-rate samples. Then it needs
+    /// Whether it sets the window and the pacing rate from delivery-rate samples. It then needs
     /// SACK, and [`CongestionControl::on_ack`] is not called.
     fn is_model_based(&self) -> bool {
         false
     }
 
-    /// The connection is open; `path.srtt` is the RTT of its handshake if it had one.
+    /// The connection is established; `path.srtt` is the RTT of its handshake if it had one.
     fn on_established(&mut self, _path: &Path) {}
 
-    /// An ACK was dealt with. Returns what to do, or `None` to leave the window alone.
+    /// An ACK has been processed. Returns a decision, or `None` to leave the window alone.
     fn on_rate_sample(&mut self, _sample: &RateSample, _path: &Path) -> Option<Decision> {
         None
     }
 
-    /// The retransmission timer fired; all that was out is taken for lost.
+    /// The retransmission timer fired; everything outstanding is marked lost.
     fn on_loss_state(&mut self, _path: &Path) {}
 
-    /// The last reduction was needless: nothing had been lost.
+    /// The last reduction was unnecessary: nothing had been lost.
     fn on_undo(&mut self, _path: &Path) {}
 
     /// The first segment after a pause is about to leave. Returns a new window in
@@ -145,20 +144,19 @@ pub(crate) trait CongestionControl: Sized {
         None
     }
 
-    /// The rate at which segments leave, bytes of payload a second; `None` if the control
-    /// does not pace.
+    /// The pacing rate in bytes of payload per second; `None` if the control does not pace.
     fn pacing_rate(&self) -> Option<u64> {
         None
     }
 
-    /// The fewest segments that are handed down together.
+    /// The minimum number of segments that are handed down together.
     fn min_chunk(&self) -> u32 {
         2
     }
 }
 
-/// Makes [`Control`], which holds any one of the congestion controls, and their list.
-/// The first argument is a dollar sign, which the macro inside needs for its own use.
+/// Defines [`Control`], an enum of all congestion controls, and their list.
+/// The first argument is a dollar sign, which the inner macro needs.
 macro_rules! congestion_controls {
     ($d:tt $($file:ident::$name:ident,)*) => {
         /// Any one of the congestion controls.
@@ -180,7 +178,7 @@ macro_rules! congestion_controls {
             }
         }
 
-        /// Calls the control that is there, without a virtual call.
+        /// Calls the congestion control in use, without a virtual call.
         macro_rules! dispatch {
             ($d this:ident, $d control:ident => $d call:expr) => {
                 match $d this {
@@ -198,7 +196,7 @@ congestion_controls! { $
     vegas::Vegas,
 }
 
-/// The methods are those of [`CongestionControl`].
+/// Forwards the methods of [`CongestionControl`].
 impl Control {
     #[inline]
     pub fn on_ack(&mut self, c: &SenderConfig, acked: &Acked, window: &mut CongestionWindow) {

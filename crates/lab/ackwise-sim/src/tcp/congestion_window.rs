@@ -1,4 +1,4 @@
-//! The congestion window: how it opens, and by how much it closes.
+//! The congestion window: how it grows, and by how much it shrinks.
 
 use ackwise_scenario::tcp_model::Growth;
 
@@ -9,9 +9,9 @@ use super::config::SenderConfig;
 pub(crate) struct CongestionWindow {
     pub cwnd: u64,
     pub ssthresh: u64,
-    /// Below a byte: growth by a segment per window adds up.
+    /// The fraction below a byte: growth by a segment per window adds up.
     frac: f64,
-    /// Bytes (ABC) or segments (per segment) that count towards the next step.
+    /// Bytes (ABC) or segments (per-segment growth) counted towards the next step.
     counted: u64,
 }
 
@@ -29,14 +29,14 @@ impl CongestionWindow {
         self.cwnd < self.ssthresh
     }
 
-    /// Sets the window; what counted towards its growth is forgotten.
+    /// Sets the window, and forgets what was counted towards its growth.
     pub fn set(&mut self, cwnd: u64) {
         self.cwnd = cwnd;
         self.frac = 0.0;
         self.counted = 0;
     }
 
-    /// Half of it, to the fraction, but a segment at least.
+    /// Half the window, including the fraction, but at least a segment.
     pub fn halve(&mut self, c: &SenderConfig) {
         let least = u64::from(c.mss);
         if self.cwnd > c.window_limit {
@@ -48,8 +48,8 @@ impl CongestionWindow {
         self.frac = (half - self.cwnd as f64).max(0.0);
     }
 
-    /// Reno's growth for an ACK of `acked` new bytes (RFC 5681 §3.1). `slow_restart`:
-    /// this is the slow start after a timeout, in which ABC counts one segment
+    /// Reno's growth for an ACK of `acked` new bytes (RFC 5681 §3.1). `slow_restart` marks
+    /// the slow start after a timeout, in which ABC counts one segment
     /// (RFC 3465 §2.3).
     pub fn grow_reno(&mut self, c: &SenderConfig, acked: u64, slow_restart: bool) {
         let mss = u64::from(c.mss);
@@ -90,7 +90,7 @@ impl CongestionWindow {
         self.cwnd = self.cwnd.min(c.window_limit.max(mss));
     }
 
-    /// Slow start by what was acknowledged, up to the threshold; returns what is left.
+    /// Slow start by the bytes acknowledged, up to the threshold; returns the bytes left over.
     pub fn slow_start(&mut self, acked: u64) -> u64 {
         if !self.in_slow_start() {
             return acked;
@@ -101,19 +101,19 @@ impl CongestionWindow {
         left
     }
 
-    /// A share of a segment, as `cwnd += 1/cwnd` in segments.
+    /// Grows by a fraction of a segment, `cwnd += 1/cwnd` in segments.
     fn creep(&mut self, mss: u64) {
         let sum = self.frac + (mss * mss) as f64 / (self.cwnd as f64 + self.frac);
         self.cwnd += sum as u64;
         self.frac = sum - (sum as u64) as f64;
     }
 
-    /// A segment for each window of segments acknowledged.
+    /// Grows by a segment for each window of segments acknowledged.
     fn count_segments(&mut self, segments: u64, mss: u64) {
         self.count_towards(segments, self.cwnd / mss, mss);
     }
 
-    /// A segment for each `per` segments acknowledged, as Linux counts: the step is
+    /// Grows by a segment for each `per` segments acknowledged, as Linux counts: the step is
     /// taken with the first ACK after the count is full.
     pub fn count_towards(&mut self, segments: u64, per: u64, mss: u64) {
         let per = per.max(1);
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(after(&mut w, &c, 6000), 4920);
     }
 
-    /// ns-2's windows are real numbers.
+    /// The windows of ns-2 are real numbers.
     #[test]
     fn halves_keep_their_fraction() {
         let (c, mut w) = window(Growth::PerAck, 1, 4000, 4000);

@@ -1,5 +1,5 @@
 //! The congestion window of a connection: when it grows, and what a loss or a pause leaves
-//! of it. The congestion control decides; this asks it and does what it answers.
+//! of it. The congestion control decides; this module calls it and applies its answer.
 
 use ackwise_queue::Nanos;
 use ackwise_scenario::tcp_model::{HyStart, IdleRestart, Pacing};
@@ -8,15 +8,15 @@ use super::congestion::Acked;
 use super::hystart::{Ack, Round};
 use super::tcb::Tcb;
 
-/// Linux: a train may be this much longer for segments that leave together.
+/// Linux: the maximum by which a train may be longer, for segments that leave together.
 const TRAIN_SLACK: Nanos = 1_000_000;
 /// Linux: four times the 64 KiB of one large send.
 const TRAIN_BYTES: u64 = 4 * 65_536;
 const SECOND: u64 = 1_000_000_000;
-/// Linux: no chunk is longer.
+/// Linux: the maximum length of a chunk.
 const CHUNK_BYTES: u64 = 65_536;
 
-/// The window and the threshold, as they are before a reduction.
+/// The window and the threshold before a reduction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SavedWindow {
     cwnd: u64,
@@ -24,7 +24,7 @@ pub(crate) struct SavedWindow {
 }
 
 impl Tcb {
-    /// An ACK of `acked` new bytes opens the window.
+    /// Grows the window for an ACK of `acked` new bytes.
     pub fn grow(&mut self, acked: u64, now: Nanos) {
         let slow_start = self.window.in_slow_start();
         if self.config.validate_window && !self.validation.may_grow(self.window.cwnd, slow_start) {
@@ -73,21 +73,21 @@ impl Tcb {
         }
     }
 
-    /// The slow-start threshold after a loss. `flight` is what is out, bytes.
+    /// The slow-start threshold after a loss, with `flight` bytes outstanding.
     pub fn threshold(&mut self, flight: u64) -> u64 {
         self.control.ssthresh(&self.config, &self.window, flight)
     }
 
-    /// Sets threshold and window at once. `extra` bytes of what is out were sent beyond the
-    /// window.
+    /// Reduces the threshold and the window at once. `extra` bytes of the outstanding data were sent
+    /// beyond the window.
     pub fn halve(&mut self, extra: u64) {
         self.window.ssthresh = self.threshold((self.nxt - self.una).saturating_sub(extra));
         self.control.reduce(&self.config, &mut self.window);
     }
 
-    /// Starts a reduction with `flight` bytes out: the threshold comes down at once. The
-    /// window does, too, unless it is to follow gradually: by PRR (RFC 6937), or as a
-    /// model-based control decides.
+    /// Starts a reduction with `flight` bytes in flight. The threshold comes down at once, and so does
+    /// the window unless it follows gradually: by PRR (RFC 6937), or as a model-based control
+    /// decides.
     pub fn start_reduction(&mut self, flight: u64) {
         let before = self.window.cwnd;
         let target = self.threshold(flight);
@@ -96,7 +96,7 @@ impl Tcb {
         self.window.ssthresh = target;
     }
 
-    /// Ends a reduction: the window is the threshold, if it was to follow gradually. A
+    /// Ends a reduction: a window that followed gradually is set to the threshold. A
     /// model-based control sets the window itself.
     pub fn end_reduction(&mut self) {
         if !self.control.is_model_based() {
@@ -112,7 +112,7 @@ impl Tcb {
         }
     }
 
-    /// Takes a needless reduction back: window and threshold are at least what they were.
+    /// Undoes an unnecessary reduction: the window and the threshold are at least what they were.
     /// A model-based control sets the window itself.
     pub fn undo_reduction(&mut self, saved: &SavedWindow) {
         if !self.control.is_model_based() {
@@ -122,14 +122,14 @@ impl Tcb {
         self.stats.undos += 1;
     }
 
-    /// After a timeout slow start begins anew.
+    /// Restarts slow start after a timeout.
     pub fn forget_growth(&mut self) {
         self.slow_restart = true;
         self.control.on_timeout();
         self.hystart = Round::new();
     }
 
-    /// The window when data flow again after `idle` without any (RFC 5681 §4.1).
+    /// Adjusts the window when sending resumes after `idle` without data (RFC 5681 §4.1).
     pub fn restart_window(&mut self, idle: Nanos) {
         let rto = self.rto();
         if idle <= rto {
@@ -143,7 +143,7 @@ impl Tcb {
             }
             IdleRestart::Decay => {
                 let cwnd = self.window.cwnd;
-                // What it was is worth three quarters of it as a threshold.
+                // The threshold keeps three quarters of the old window.
                 self.window.ssthresh = self.window.ssthresh.max(cwnd / 4 * 3);
                 let halvings = (idle / rto).min(63);
                 let least = self.config.initial_window.min(cwnd);
@@ -152,8 +152,8 @@ impl Tcb {
         }
     }
 
-    /// The pacing rate, bytes a second: that of a congestion control that paces, else twice
-    /// the window per round trip in slow start and 1.2 times after.
+    /// The pacing rate in bytes per second: the congestion control's if it paces, else twice
+    /// the window per round trip in slow start and 1.2 times the window afterwards.
     pub fn pacing_rate(&self) -> u64 {
         if let Some(rate) = self.control.pacing_rate() {
             return rate;
@@ -171,14 +171,14 @@ impl Tcb {
         u64::try_from(rate).unwrap_or(u64::MAX)
     }
 
-    /// The segments of a chunk, at most.
+    /// The maximum number of segments in a chunk.
     pub fn chunk_segments(&self) -> u32 {
         let segments = (self.pacing_rate() >> 10).min(CHUNK_BYTES) / self.mss();
         (segments as u32).max(self.control.min_chunk())
     }
 
-    /// A segment of `len` bytes leaves: when the next may, if the sender paces. `last`: there
-    /// are no data behind it.
+    /// Records that a segment of `len` bytes leaves, and sets when the next may leave if the sender
+    /// paces. `last` means that no more data wait behind it.
     pub fn pace(&mut self, len: u64, last: bool, now: Nanos) {
         if let Some(rate) = self.control.pacing_rate() {
             let last = self.chunk == 0 || last;

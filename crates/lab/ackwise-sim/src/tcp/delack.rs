@@ -1,5 +1,5 @@
 //! When to acknowledge: the delayed ACK of RFC 1122 §4.2.3.2 and RFC 5681 §4.2,
-//! and what Linux makes of it.
+//! and its variant in Linux.
 
 use ackwise_queue::Nanos;
 use ackwise_scenario::tcp_model::AckTimer;
@@ -9,40 +9,40 @@ use super::reassembly::Arrival;
 use crate::time::NEVER;
 
 const MS: Nanos = 1_000_000;
-/// Linux: the least and the greatest delay.
+/// Linux: the minimum and the maximum delay.
 const ATO_MIN: Nanos = 40 * MS;
 const DELACK_MAX: Nanos = 200 * MS;
-/// What Linux takes the timeout of the way back for: it sends no data, so its own
-/// estimate stays where it starts.
+/// The RTO of the receiver's own direction in Linux: the receiver sends no data, so its
+/// estimate keeps the initial value.
 const RTO: Nanos = 1_000 * MS;
 /// Linux: quick ACKs after a duplicate, and after a mark.
 const QUICK_DUPLICATE: u32 = 16;
 const QUICK_MARK: u32 = 2;
-/// Linux: duplicate ACKs that are not delayed; then so many share one at most, for a
-/// 20th of the round trip, 1 ms at most, and the slack of its timer.
+/// Linux: this many duplicate ACKs are not delayed. After them one ACK stands for at most
+/// `COMPRESSED` duplicates, for up to a 20th of the round trip, 1 ms at most, plus the timer's slack.
 const PLAIN_DUPLICATES: u32 = 3;
 const COMPRESSED: u32 = 44;
 const COMPRESS_MAX: Nanos = MS;
 const COMPRESS_SLACK: Nanos = MS / 10;
 
-/// What a data segment means for the next ACK.
+/// The effect of a data segment on the next ACK.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
     pub arrival: Arrival,
-    /// There are holes after it.
+    /// Whether holes remain after it.
     pub holes: bool,
-    /// It carries a mark, or ends an echo.
+    /// Whether it carries a CE mark, or changes the ECN echo.
     pub marked: bool,
-    /// PSH is set.
+    /// Whether PSH is set.
     pub pushed: bool,
     pub payload: u32,
-    /// The window that is offered opens with it.
+    /// Whether the offered window opens with it.
     pub opens: bool,
-    /// The next byte that is expected.
+    /// The next byte expected.
     pub next: u64,
     /// Bytes in order that no ACK has covered yet, its own included.
     pub unacked: u64,
-    /// The round-trip time, if the receiver knows it.
+    /// The round-trip time, if the receiver has measured it.
     pub rtt: Option<Nanos>,
 }
 
@@ -52,18 +52,18 @@ pub(crate) struct DelayedAck {
     deadline: Nanos,
     /// Data segments since the last ACK.
     segments: u32,
-    /// Linux: its estimate of the gap between segments, 0 before the first;
-    /// ACKs to send without delay; when the last segment came.
+    /// Linux: the estimated gap between segments, 0 before the first; then the number of
+    /// ACKs to send without delay; then when the last segment arrived.
     ato: Nanos,
     quick: u32,
     last_data: Nanos,
     /// Linux: payload of a full segment.
     rcv_mss: u32,
-    /// Linux: duplicate ACKs for this number, and how many more one stands for.
+    /// Linux: the number that the duplicate ACKs carry, how many were sent, and how many were compressed.
     duplicates_of: u64,
     duplicates: u32,
     compressed: u32,
-    /// Linux: data go both ways ("pingpong"), and ACKs wait for them.
+    /// Linux: whether data go both ways ("pingpong"), so that ACKs wait for them.
     conversing: bool,
 }
 
@@ -87,14 +87,14 @@ impl DelayedAck {
         self.deadline
     }
 
-    /// A data segment; true if it is to be acknowledged at once.
+    /// Handles a data segment; returns true if it must be acknowledged at once.
     pub fn on_data(&mut self, c: &ReceiverConfig, seen: &Seen, now: Nanos) -> bool {
         self.segments += 1;
         if c.ack_timer == AckTimer::Adaptive {
             self.adapt(c, seen, now);
         }
         let enough = self.enough(c, seen);
-        // Linux: what is pushed is read at once, and the read acknowledges it.
+        // Linux: pushed data are read at once, and the read acknowledges them.
         let pushed = c.ack_pushes && seen.pushed && !seen.holes && !self.conversing;
         let quick = self.quick > 0 && !self.conversing;
         if enough || quick || seen.marked || pushed {
@@ -112,7 +112,7 @@ impl DelayedAck {
             return self.segments >= c.ack_every;
         }
         if c.ack_timer == AckTimer::Adaptive {
-            // Linux: more than one full segment less than the factor.
+            // Linux: more than `ack_every - 1` full segments.
             return seen.unacked > u64::from(c.ack_every - 1) * u64::from(self.rcv_mss);
         }
         seen.unacked >= u64::from(c.ack_every) * u64::from(c.mss)
@@ -131,7 +131,7 @@ impl DelayedAck {
             } else if gap < self.ato {
                 self.ato = (self.ato / 2 + gap).min(RTO).min(DELACK_MAX);
             } else if gap > RTO {
-                // The sender starts again; help its slow start.
+                // The sender restarts; help its slow start.
                 self.quick_start(c);
             }
             self.last_data = now;
@@ -159,7 +159,7 @@ impl DelayedAck {
     }
 
     /// Linux, `__tcp_ack_snd_check()`: after three duplicates one ACK stands for
-    /// several; true if this one waits.
+    /// several; returns true if this one waits.
     fn compress(&mut self, seen: &Seen, now: Nanos) -> bool {
         if self.duplicates_of != seen.next {
             self.duplicates_of = seen.next;
@@ -191,32 +191,32 @@ impl DelayedAck {
         };
     }
 
-    /// The timer's time has come; true if an ACK is due.
+    /// Handles the timer; returns true if an ACK is due.
     pub fn on_timer(&mut self, c: &ReceiverConfig, now: Nanos) -> bool {
         if now < self.deadline {
             return false;
         }
         self.deadline = NEVER;
         if c.ack_timer == AckTimer::Adaptive && self.compressed == 0 {
-            // The delay was too short for the gap: wait longer next time.
+            // The delay was too short for the gap: wait longer the next time.
             self.ato = (2 * self.ato).min(RTO);
         }
         true
     }
 
-    /// Somebody else says when the ACK leaves.
+    /// Stops the timer: a policy decides when the ACK leaves.
     pub fn stop_timer(&mut self) {
         self.deadline = NEVER;
     }
 
-    /// Data of the other direction say it. Linux takes it for a conversation, in which
+    /// Data of the other direction carried the ACK. Linux then sees a conversation, in which
     /// ACKs need not be quick.
     pub fn on_ack_ridden(&mut self) {
         self.on_ack_sent();
         self.conversing = true;
     }
 
-    /// An ACK leaves.
+    /// Handles the sending of an ACK.
     pub fn on_ack_sent(&mut self) {
         self.segments = 0;
         self.deadline = NEVER;
@@ -257,15 +257,15 @@ mod tests {
         }
     }
 
-    /// RFC 5681 §4.2, RFC 1122 §4.2.3.2: every second full segment; the timer runs
-    /// from the first that waits.
+    /// RFC 5681 §4.2, RFC 1122 §4.2.3.2: an ACK for every second full segment; the timer runs
+    /// from the first segment that waits.
     #[test]
     fn every_second_full_segment() {
         let c = config(TcpModel::default());
         let mut d = DelayedAck::new();
         assert!(!d.on_data(&c, &next(1448), 10 * MS));
         assert_eq!(d.deadline(), 210 * MS);
-        // Half a segment is not the second.
+        // Half a segment does not count as the second.
         assert!(!d.on_data(&c, &next(1448 + 700), 30 * MS));
         assert_eq!(d.deadline(), 210 * MS, "not put off");
         assert!(d.on_data(&c, &next(2 * 1448), 40 * MS));
@@ -299,7 +299,7 @@ mod tests {
         assert!(DelayedAck::new().on_data(&c, &marked, 0));
     }
 
-    /// ns-2's DelAck counts packets, whatever their size.
+    /// ns-2's DelAck counts packets of any size.
     #[test]
     fn packets_may_be_counted() {
         let c = config(TcpModel {
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(d.deadline(), 400 * MS);
     }
 
-    /// Linux: sixteen ACKs at once, then every second segment and 40 ms.
+    /// Linux: sixteen immediate ACKs, then every second segment and 40 ms.
     #[test]
     fn linux_starts_quick() {
         let c = config(TcpModel {
@@ -338,7 +338,7 @@ mod tests {
         }
         assert!(!d.on_data(&c, &next(1448), 20 * MS));
         assert_eq!(d.deadline(), 60 * MS);
-        // So is a segment that is pushed.
+        // So is a segment with PSH.
         let pushed = Seen {
             pushed: true,
             ..next(1448)
@@ -348,7 +348,7 @@ mod tests {
         assert!(d.on_data(&c, &next(1449), 21 * MS));
     }
 
-    /// Linux: the fourth duplicate and those after it share one ACK for 1 ms.
+    /// Linux: the fourth and later duplicates share one ACK for 1 ms.
     #[test]
     fn linux_compresses_sacks() {
         let c = config(TcpModel {

@@ -1,19 +1,19 @@
-//! Delivery-rate samples (draft-cheng-iccrg-delivery-rate-estimation-02), as Linux takes
-//! them: how many segments were delivered between the sending of a segment and its
+//! Delivery-rate samples (draft-cheng-iccrg-delivery-rate-estimation-02), taken as in
+//! Linux: how many segments were delivered between the sending of a segment and its
 //! acknowledgment, and in what time.
 //!
-//! The time is the longer of two: that in which these segments were sent, and that in
-//! which their ACKs came. Neither a burst that leaves at once nor ACKs that come at once
-//! can then make the path look faster than it is.
+//! The time is the longer of two: the time in which these segments were sent, and the time in
+//! which their ACKs arrived. So neither a burst of segments nor a burst of ACKs can make the
+//! path look faster than it is.
 
 use std::collections::VecDeque;
 
 use ackwise_queue::Nanos;
 
-/// What was known when a segment was sent.
+/// The state when a segment was sent.
 #[derive(Debug, Clone, Copy)]
 struct SentState {
-    /// Segments delivered by then, and when the last of them was.
+    /// Segments delivered by then, and when the last of them was delivered.
     delivered: u64,
     delivered_at: Nanos,
     /// When the segment left whose ACK was the newest by then.
@@ -21,7 +21,7 @@ struct SentState {
     app_limited: bool,
 }
 
-/// What the newest segment that an ACK delivers says.
+/// The newest segment that an ACK delivers, with its state.
 #[derive(Debug, Clone, Copy)]
 struct Newest {
     end: u64,
@@ -30,33 +30,33 @@ struct Newest {
     send_interval: Nanos,
 }
 
-/// Segments delivered in a time.
+/// Segments delivered over a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Delivered {
     pub segments: u64,
     pub interval: Nanos,
 }
 
-/// A sample: one for each ACK. Counts are segments.
+/// A delivery-rate sample, one per ACK. Counts are segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RateSample {
     /// What was delivered over the interval; `None` if the ACK shows no rate.
     pub rate: Option<Delivered>,
     /// Segments that had been delivered when the newest acknowledged one was sent.
     pub prior_delivered: u64,
-    /// Segments that this ACK delivers.
+    /// Segments delivered by this ACK.
     pub newly_delivered: u64,
-    /// Segments that this ACK shows to be lost.
+    /// Segments shown to be lost by this ACK.
     pub losses: u64,
     /// Segments in the network before this ACK.
     pub prior_in_flight: u64,
-    /// The RTT of the newest segment that was sent once.
+    /// The RTT of the newest segment sent only once.
     pub rtt: Option<Nanos>,
-    /// The sender had too little to send.
+    /// Whether the sender had too little to send.
     pub app_limited: bool,
 }
 
-/// Takes the samples of a connection. It has one entry for each segment on the
+/// Takes the samples of a connection. It has one entry per segment on the
 /// scoreboard, in the same order.
 #[derive(Debug, Clone)]
 pub(crate) struct RateSampler {
@@ -64,16 +64,16 @@ pub(crate) struct RateSampler {
     delivered: u64,
     delivered_at: Nanos,
     first_sent: Nanos,
-    /// Samples are app-limited until so many segments are delivered; 0: they are not.
+    /// Samples are app-limited until this many segments are delivered; 0 if they are not.
     app_limited_until: u64,
     min_rtt: Nanos,
-    /// The sample of the ACK that is being dealt with.
+    /// The newest segment delivered by the current ACK.
     newest: Option<Newest>,
-    /// Segments in flight before the ACK that is being dealt with.
+    /// Segments in flight before the current ACK.
     pub prior_in_flight: u64,
-    /// Segments lost before the ACK that is being dealt with.
+    /// Segments lost before the current ACK.
     pub prior_lost: u64,
-    /// The RTT that the ACK that is being dealt with shows.
+    /// The RTT sample of the current ACK.
     pub rtt: Option<Nanos>,
 }
 
@@ -104,17 +104,17 @@ impl RateSampler {
         self.delivered_at
     }
 
-    /// Whether what is sent now gives app-limited samples.
+    /// Whether segments sent now give app-limited samples.
     pub fn is_app_limited(&self) -> bool {
         self.app_limited_until > 0
     }
 
-    /// What is in flight now gives app-limited samples.
+    /// Makes the segments in flight give app-limited samples.
     pub fn set_app_limited(&mut self, in_flight: u64) {
         self.app_limited_until = (self.delivered + in_flight).max(1);
     }
 
-    /// The RTT of the handshake.
+    /// Sets the RTT of the handshake.
     pub fn set_handshake(&mut self, rtt: Option<Nanos>, now: Nanos) {
         self.delivered_at = now;
         self.min_rtt = rtt.unwrap_or(Nanos::MAX);
@@ -129,17 +129,17 @@ impl RateSampler {
         }
     }
 
-    /// A new segment leaves.
+    /// Records that a new segment leaves.
     pub fn on_sent(&mut self, now: Nanos) {
         if self.segments.is_empty() {
-            // After a pause the interval begins anew.
+            // After a pause the interval restarts.
             self.first_sent = now;
             self.delivered_at = now;
         }
         self.segments.push_back(self.state());
     }
 
-    /// The segment at this place of the scoreboard leaves again.
+    /// Records that the segment at this index of the scoreboard is retransmitted.
     pub fn on_resent(&mut self, index: usize) {
         let state = self.state();
         if let Some(segment) = self.segments.get_mut(index) {
@@ -147,7 +147,7 @@ impl RateSampler {
         }
     }
 
-    /// The segment at this place was delivered; it was `sent` last then, and ends there.
+    /// Records the delivery of the segment at this index, last sent at `sent`, which ends at `end`.
     pub fn on_delivered(&mut self, index: usize, sent: Nanos, end: u64) {
         let Some(&state) = self.segments.get(index) else {
             return;
@@ -167,12 +167,12 @@ impl RateSampler {
         }
     }
 
-    /// The first segment leaves the scoreboard.
+    /// Removes the first segment, as it leaves the scoreboard.
     pub fn pop(&mut self) {
         self.segments.pop_front();
     }
 
-    /// The sample of an ACK that delivered so many segments and showed the loss of others.
+    /// Takes the sample of an ACK that delivered `newly_delivered` segments; `lost` counts all losses so far.
     pub fn take(&mut self, newly_delivered: u64, lost: u64, now: Nanos) -> RateSample {
         if self.app_limited_until > 0 && self.delivered > self.app_limited_until {
             self.app_limited_until = 0;
@@ -186,7 +186,7 @@ impl RateSampler {
         let rate = newest.and_then(|newest| {
             let ack_interval = now - newest.state.delivered_at;
             let interval = newest.send_interval.max(ack_interval);
-            // Shorter than a round trip: segments cannot have been delivered so soon.
+            // An interval shorter than a round trip is bogus: segments cannot be delivered so soon.
             let known = self.min_rtt != Nanos::MAX && interval < self.min_rtt;
             (!known && interval > 0).then(|| Delivered {
                 segments: self.delivered - newest.state.delivered,
@@ -215,7 +215,7 @@ mod tests {
         Some(Delivered { segments, interval })
     }
 
-    /// Two segments a millisecond, and their ACKs a round trip of 10 ms later.
+    /// Two segments per millisecond, with their ACKs a round trip of 10 ms later.
     #[test]
     fn a_steady_flow_shows_its_rate() {
         let mut sampler = RateSampler::new();
@@ -239,8 +239,8 @@ mod tests {
         assert!(!sample.app_limited);
     }
 
-    /// ACKs that come together after a pause: the time in which they came is too short,
-    /// that in which their segments left is not.
+    /// ACKs arrive together after a pause: the time in which they arrive is too short, but
+    /// the time in which their segments were sent is not.
     #[test]
     fn compressed_acks_do_not_show_more_than_was_sent() {
         let mut sampler = RateSampler::new();

@@ -1,22 +1,22 @@
-//! Leaving slow start before the queue overflows: HyStart as Linux has it, and
+//! Leaves slow start before the queue overflows: HyStart as in Linux, and
 //! HyStart++ (RFC 9406).
 
 use ackwise_queue::Nanos;
 
 const MS: Nanos = 1_000_000;
 
-/// Linux: below this window, in segments, nothing is judged.
+/// Linux: no judgment below this window, in segments.
 const LOW_WINDOW: u64 = 16;
-/// Linux: ACKs closer than this are one train.
+/// Linux: ACKs no further apart than this belong to one train.
 const TRAIN_GAP: Nanos = 2 * MS;
 /// Samples that a round needs before its delay counts.
 const SAMPLES: u32 = 8;
-/// HyStart++ (RFC 9406 §4.3).
+/// HyStart++: bounds of the tolerated delay (RFC 9406 §4.3).
 const MIN_RTT_THRESH: Nanos = 4 * MS;
 const MAX_RTT_THRESH: Nanos = 16 * MS;
 const CSS_ROUNDS: u32 = 5;
 
-/// What a round trip of slow start showed.
+/// What one round trip of slow start has shown.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Round {
     started: Nanos,
@@ -24,18 +24,18 @@ pub(crate) struct Round {
     end: u64,
     least: Nanos,
     samples: u32,
-    /// Linux: slow start has ended.
+    /// Linux: whether slow start has ended.
     found: bool,
-    /// HyStart++: the least RTT of the round before.
+    /// HyStart++: the minimum RTT of the previous round.
     before: Nanos,
-    /// HyStart++: in conservative slow start.
+    /// HyStart++: the state of conservative slow start, while in it.
     css: Option<Conservative>,
 }
 
 /// Conservative slow start (RFC 9406 §4.2).
 #[derive(Debug, Clone, Copy)]
 struct Conservative {
-    /// The least RTT of the round in which it began.
+    /// The minimum RTT of the round in which it began.
     baseline: Nanos,
     /// Rounds so far.
     rounds: u32,
@@ -55,9 +55,9 @@ impl Round {
         }
     }
 
-    /// An ACK while in slow start, Linux: true if slow start is to end. `una` and
-    /// `nxt` tell the rounds apart, `cwnd` is in segments, `slack` is what segments
-    /// that travel together may lengthen a train by.
+    /// Handles an ACK in slow start, as Linux does; returns true if slow start must end. `una` and
+    /// `nxt` tell the rounds apart, `cwnd` is in segments, and `slack` is how much segments
+    /// that leave together may lengthen a train.
     pub fn linux(&mut self, a: &Ack, delay_min: Nanos, slack: Nanos) -> bool {
         if self.found {
             return false;
@@ -90,7 +90,7 @@ impl Round {
         self.found
     }
 
-    /// An ACK while in slow start, RFC 9406 §4.2: true if slow start is to end;
+    /// Handles an ACK in slow start (RFC 9406 §4.2); returns true if slow start must end.
     /// [`Round::is_conservative`] slows growth meanwhile.
     pub fn plus_plus(&mut self, a: &Ack) -> bool {
         if a.una >= self.end {
@@ -120,14 +120,14 @@ impl Round {
                     });
                 }
             }
-            // It was a jitter: back to slow start.
+            // The rise was jitter: back to normal slow start.
             Some(css) if self.least < css.baseline => self.css = None,
             Some(_) => {}
         }
         false
     }
 
-    /// In conservative slow start (RFC 9406).
+    /// Whether conservative slow start is active (RFC 9406).
     pub fn is_conservative(&self) -> bool {
         self.css.is_some()
     }
@@ -140,7 +140,7 @@ pub(crate) struct Ack {
     pub rtt: Nanos,
     pub una: u64,
     pub nxt: u64,
-    /// In segments.
+    /// The congestion window in segments.
     pub cwnd: u64,
     pub paced: bool,
 }
@@ -160,7 +160,7 @@ mod tests {
         }
     }
 
-    /// 40 ms at least: 5 ms more in the ninth sample of a round is a queue.
+    /// A minimum of 40 ms: 5 ms more in the ninth sample of a round shows a queue.
     #[test]
     fn delay_ends_slow_start() {
         let mut r = Round::new();
@@ -174,7 +174,7 @@ mod tests {
         }
     }
 
-    /// ACKs in a train that is longer than half the least RTT, and its slack.
+    /// A train of ACKs that is longer than half the minimum RTT and its slack.
     #[test]
     fn a_train_ends_slow_start() {
         let mut r = Round::new();
@@ -184,10 +184,10 @@ mod tests {
             Some(22),
             "(40 + 2) / 2 = 21 ms are not exceeded by 21"
         );
-        // A gap of more than 2 ms ends the train; thinned ACKs are none.
+        // A gap of more than 2 ms ends the train, so thinned ACKs form none.
         let mut r = Round::new();
         assert!((0..40).all(|n| !r.linux(&ack(100 + 3 * n, 40, 1, 50), 40 * MS, 0)));
-        // Below sixteen segments nothing is judged.
+        // No judgment below sixteen segments.
         let mut r = Round::new();
         let small = |n: Nanos| Ack {
             cwnd: 15,
@@ -196,7 +196,7 @@ mod tests {
         assert!((0..60).all(|n| !r.linux(&small(n), 40 * MS, 0)));
     }
 
-    /// RFC 9406: a rise slows growth for five rounds, then ends it; a fall takes it back.
+    /// RFC 9406: a rise of the RTT slows growth for five rounds and then ends it; a fall reverts that.
     #[test]
     fn plus_plus_doubts_first() {
         let mut r = Round::new();

@@ -1,7 +1,7 @@
-//! The interface of loss recovery, and the two that there are.
+//! The interface of loss recovery, and its two implementations.
 //!
-//! A loss recovery finds out what is lost, says what leaves next, and brings the congestion
-//! window down and up again. It is told what happens by the methods of [`LossRecovery`], and
+//! A loss recovery detects losses, chooses the next segment to send, and reduces and restores
+//! the congestion window. It learns of events by the methods of [`LossRecovery`], and
 //! acts on the connection by the methods of [`Tcb`]:
 //!
 //! | Action | Method |
@@ -30,27 +30,27 @@ mod tests;
 /// An ACK that is not older than the last one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ack<'a> {
-    /// As it arrived.
+    /// The packet as it arrived.
     pub packet: &'a Packet,
     /// When it arrived.
     pub now: Nanos,
-    /// It echoes a mark of congestion, and the connection uses ECN (RFC 3168).
+    /// Whether it echoes a congestion mark on a connection that uses ECN (RFC 3168).
     pub ece: bool,
 }
 
 /// A data segment that leaves now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NextSegment {
-    /// Its first byte.
+    /// Sequence number of the first byte.
     pub seq: u64,
-    /// Its length, bytes. So narrow that a segment, or none, is answered in two registers.
+    /// Length in bytes. It is narrow so that an `Option` of the segment is returned in two registers.
     pub len: u32,
-    /// It was sent before.
+    /// Whether it is a retransmission.
     pub again: bool,
 }
 
 impl NextSegment {
-    /// First byte after it.
+    /// Sequence number of the first byte after it.
     pub fn end(&self) -> u64 {
         self.seq + u64::from(self.len)
     }
@@ -58,7 +58,7 @@ impl NextSegment {
 
 /// A loss recovery. Sequence numbers and windows are bytes, times are nanoseconds.
 pub(crate) trait LossRecovery {
-    /// The connection is open.
+    /// The connection is established.
     fn on_established(&mut self, _tcb: &mut Tcb, _now: Nanos) {}
 
     /// The application is about to supply more data.
@@ -68,21 +68,21 @@ pub(crate) trait LossRecovery {
     /// model-based.
     fn on_transmit_start(&mut self, _tcb: &mut Tcb, _now: Nanos) {}
 
-    /// An ACK arrived. Takes it, with its RTT sample, and does what follows from it.
+    /// An ACK arrived. Processes it and its RTT sample, and acts on them.
     fn on_ack(&mut self, tcb: &mut Tcb, ack: Ack<'_>);
 
-    /// The retransmission timer fired, and something is outstanding. The caller then backs
-    /// the timer off and starts it.
+    /// The retransmission timer fired while something is outstanding. The caller then backs
+    /// the timer off and restarts it.
     fn on_timeout(&mut self, tcb: &mut Tcb, now: Nanos);
 
     /// The timer of a tail loss probe fired (RFC 8985 §7).
     fn on_probe_timer(&mut self, _tcb: &mut Tcb, _now: Nanos) {}
 
-    /// The time that reordering may take is over (RFC 8985 §6).
+    /// The reordering timer fired (RFC 8985 §6).
     fn on_reorder_timer(&mut self, _tcb: &mut Tcb, _now: Nanos) {}
 
     /// Returns the segment that leaves now, or `None` if the windows, pacing or the
-    /// application let none out. What it returns counts as sent.
+    /// application allow none. The returned segment counts as sent.
     fn next_segment(&mut self, tcb: &mut Tcb, now: Nanos) -> Option<NextSegment>;
 
     /// The segment that [`LossRecovery::next_segment`] returned has left.
@@ -91,22 +91,22 @@ pub(crate) trait LossRecovery {
     /// Bytes that count against [`LossRecovery::send_window`].
     fn in_flight(&self, tcb: &Tcb) -> u64;
 
-    /// Bytes that may be in flight; the limit of the configuration is not applied.
+    /// Bytes that may be in flight, before the configured limit is applied.
     fn send_window(&self, tcb: &Tcb) -> u64;
 }
 
-/// Any one of the loss recoveries.
+/// A loss recovery of either kind.
 #[derive(Debug, Clone)]
 pub(crate) enum AnyRecovery {
-    /// By cumulative acknowledgments alone.
+    /// Loss recovery by cumulative ACKs alone.
     Classic(Classic),
-    /// By selective acknowledgments.
+    /// Loss recovery by selective ACKs.
     Selective(Box<Selective>),
 }
 
 impl AnyRecovery {
-    /// Makes the recovery that the configuration asks for. `model_based`: the congestion
-    /// control needs delivery-rate samples.
+    /// Makes the configured recovery. `model_based` means that the congestion control needs
+    /// delivery-rate samples.
     pub fn new(c: &SenderConfig, model_based: bool) -> AnyRecovery {
         match c.recovery {
             Recovery::Tahoe | Recovery::Reno | Recovery::NewReno => {
@@ -119,7 +119,7 @@ impl AnyRecovery {
     }
 }
 
-/// Calls the recovery that is there, without a virtual call.
+/// Calls the recovery in use, without a virtual call.
 macro_rules! dispatch {
     ($this:ident, $recovery:ident => $call:expr) => {
         match $this {

@@ -1,10 +1,10 @@
 //! The two ends of a connection, as state machines without I/O.
 //!
-//! A [`Sender`] has data to send when it was supplied with them, a [`Receiver`]
-//! acknowledges. Both take packets and the time, and give packets and the time at
-//! which they want to be asked again. What they do in detail is a
+//! A [`Sender`] sends the data that it is supplied with, and a [`Receiver`]
+//! acknowledges them. Both take packets and the time, and return packets and the time at
+//! which they must be called next. Their details are in a
 //! [`SenderConfig`] and a [`ReceiverConfig`], which [`configure`] makes from the
-//! options of a flow; flows that share their options share these.
+//! options of a flow; flows with the same options share them.
 
 mod ack_rate;
 mod ack_ratio;

@@ -1,6 +1,6 @@
-//! Pacing at the rate that a congestion control sets, as TCP of Linux does it itself
-//! where no fq queue does it: chunk after chunk, each no sooner than the one before
-//! takes at that rate.
+//! Pacing at the rate that a congestion control sets, as TCP in Linux does it without an fq
+//! queue: one chunk after another, each no sooner than the previous one takes at that
+//! rate.
 
 use ackwise_queue::Nanos;
 
@@ -8,14 +8,14 @@ use ackwise_queue::Nanos;
 const UNPACED_SEGMENTS: u64 = 10;
 const SECOND: u128 = 1_000_000_000;
 
-/// When segments may leave.
+/// State of the pacing.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Pacer {
     /// The earliest departure of the next chunk.
     departure: Nanos,
     /// Bytes of the chunk that is leaving.
     chunk: u64,
-    /// Something waits for its departure; 0: nothing does.
+    /// When the timer for a waiting segment fires; 0 if none waits.
     timer: Nanos,
 }
 
@@ -25,19 +25,19 @@ impl Pacer {
         self.departure
     }
 
-    /// Whether the next chunk may leave. If not, the timer is set.
+    /// Whether the next chunk may leave; sets the timer if not.
     pub fn may_leave(&mut self, now: Nanos) -> bool {
         let may = now >= self.departure;
         self.timer = if may { 0 } else { self.departure };
         may
     }
 
-    /// When to ask again, if something waits.
+    /// When the timer fires, if a segment waits.
     pub fn timer(&self) -> Option<Nanos> {
         (self.timer > 0).then_some(self.timer)
     }
 
-    /// Whether what waited may leave now.
+    /// Whether a waiting segment may leave now.
     pub fn fires(&mut self, now: Nanos) -> bool {
         let fires = self.timer > 0 && now >= self.timer;
         if fires {
@@ -46,9 +46,9 @@ impl Pacer {
         fires
     }
 
-    /// A segment of `bytes` leaves at `rate` bytes a second; it is number `segments` of
-    /// the connection. The last of its chunk sets the next departure. Who comes late
-    /// makes up for it, by half of the chunk's time at most.
+    /// Records that a segment of `bytes` leaves at `rate` bytes per second; it is number `segments` of
+    /// the connection. The last segment of a chunk sets the next departure. A late chunk
+    /// makes up for its delay, by at most half of the chunk's time.
     pub fn on_sent(&mut self, now: Nanos, bytes: u64, last: bool, segments: u64, rate: u64) {
         self.chunk += bytes;
         if !last {
@@ -82,7 +82,7 @@ mod tests {
             pacer.on_sent(now, 1500, true, 21, 1_000_000);
         };
         send(&mut pacer, 100 * MS);
-        // The first came as late as can be: half its time is made up for.
+        // The first chunk was very late: half of its time is made up for.
         assert_eq!(pacer.departure(), 101 * MS + MS / 2);
         assert!(!pacer.may_leave(101 * MS));
         assert_eq!(pacer.timer(), Some(101 * MS + MS / 2));

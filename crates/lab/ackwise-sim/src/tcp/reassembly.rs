@@ -1,17 +1,17 @@
-//! What arrived, in and out of order, and what to report of it.
+//! Reassembly: what has arrived, in and out of order, and what to report of it.
 
 use crate::packet::{Block, Sack};
 
-/// What a segment was.
+/// The kind of an arriving segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arrival {
-    /// The next one, and nothing waits above it.
+    /// The next segment, with nothing waiting above it.
     InOrder,
-    /// The next one, below a hole that it fills in whole or in part.
+    /// The next segment, below a hole that it fills in whole or in part.
     FillsGap,
-    /// New, above a hole.
+    /// New data above a hole.
     OutOfOrder,
-    /// Nothing new.
+    /// No new data.
     Duplicate,
 }
 
@@ -20,11 +20,11 @@ pub(crate) enum Arrival {
 pub(crate) struct Reassembly {
     /// The next byte expected.
     next: u64,
-    /// What waits above it: sorted, apart from each other.
+    /// Data that wait above `next`: sorted, disjoint ranges.
     waiting: Vec<Block>,
     /// Ranges in the order of their last change, newest first (RFC 2018 §4).
     recent: Sack,
-    /// To be reported once: what arrived twice (RFC 2883 §4).
+    /// A duplicate to be reported once by DSACK (RFC 2883 §4).
     twice: Option<Block>,
 }
 
@@ -42,7 +42,7 @@ impl Reassembly {
         self.waiting.iter().map(|b| b.end - b.start).sum()
     }
 
-    /// A segment arrived; says what it was.
+    /// Inserts a segment, and returns its kind.
     pub fn insert(&mut self, segment: Block) -> Arrival {
         if segment.end <= self.next {
             self.twice = Some(segment);
@@ -66,7 +66,7 @@ impl Reassembly {
     }
 
     fn insert_above(&mut self, segment: Block) -> Arrival {
-        // Those that touch the segment become one with it.
+        // Ranges that touch the segment are merged with it.
         let first = self.waiting.partition_point(|b| b.end < segment.start);
         let last = self.waiting.partition_point(|b| b.start <= segment.end);
         let mut merged = segment;
@@ -93,7 +93,7 @@ impl Reassembly {
         }
     }
 
-    /// Puts a range first; those that it swallowed go.
+    /// Puts a range first, and removes those that it covers.
     fn promote(&mut self, block: Block) {
         let mut recent = Sack::default();
         recent.push(block);
@@ -113,12 +113,12 @@ impl Reassembly {
         self.recent = recent;
     }
 
-    /// Whether the next ACK may have blocks.
+    /// Whether the next ACK may have SACK blocks.
     pub fn has_news(&self) -> bool {
         !self.recent.is_empty() || self.twice.is_some()
     }
 
-    /// Blocks for the next ACK; a DSACK comes first.
+    /// SACK blocks for the next ACK; a DSACK comes first.
     pub fn sack(&self, dsack: bool) -> Sack {
         let Some(twice) = self.twice.filter(|_| dsack) else {
             return self.recent;
@@ -131,7 +131,7 @@ impl Reassembly {
         sack
     }
 
-    /// An ACK left with them: a DSACK is told once.
+    /// An ACK left with the blocks: a DSACK is reported once.
     pub fn told(&mut self) {
         self.twice = None;
     }

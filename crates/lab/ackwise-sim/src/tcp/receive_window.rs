@@ -1,8 +1,8 @@
-//! The window that a receiver offers: all of its buffer, or as much as Linux lets
-//! grow into with what arrives.
+//! The receive window: the whole buffer, or the part that Linux opens gradually as data
+//! arrive.
 //!
-//! Linux starts at 64 KiB and opens by two segments for each that arrives, up to a
-//! limit that it raises once a round trip to twice what the application read in it.
+//! Linux starts at 64 KiB and opens by two segments for each one that arrives, up to a
+//! limit that it raises once per round trip to twice what the application read in it.
 //! While it opens, every segment is acknowledged at once.
 
 use ackwise_queue::Nanos;
@@ -10,19 +10,19 @@ use ackwise_scenario::tcp_model::RECEIVE_BUFFER;
 
 use super::config::ReceiverConfig;
 
-/// What Linux starts with.
+/// The initial window in Linux.
 const START: u64 = 65_535;
 /// The first limit: of the 131,072 bytes in the middle of `tcp_rmem`, 5/8 are payload when
 /// full segments arrive.
 const FIRST_LIMIT: u64 = payload_of(131_072);
 /// The limit that the largest buffer allows.
 pub(crate) const LAST_LIMIT: u64 = payload_of(RECEIVE_BUFFER);
-/// Segments read in a round trip that do not raise the first limit, if the first window has room
-/// for so many (`tcp_init_buffer_space()`).
+/// Segments read per round trip that do not raise the first limit, if the first window has room
+/// for them (`tcp_init_buffer_space()`).
 const FIRST_ROUND: u64 = 10;
-/// Segments on top of twice what was read.
+/// Segments added to twice what was read.
 const SPARE: u64 = 16;
-/// Shorter segments open nothing.
+/// Segments shorter than this open nothing.
 const LEAST: u32 = 128;
 
 const fn payload_of(buffer: u64) -> u64 {
@@ -31,19 +31,19 @@ const fn payload_of(buffer: u64) -> u64 {
 
 #[derive(Debug, Clone)]
 pub(crate) struct ReceiveWindow {
-    /// What may be offered now, and at most later.
+    /// The window that may be offered now; then its upper limit.
     open: u64,
     limit: u64,
-    /// Right edge of what was offered; it never goes back.
+    /// Right edge of the offered window; it never moves back.
     edge: u64,
-    /// Read in the last round trip, since when and which byte.
+    /// Bytes read in the last round trip; then when this one began, and at which byte.
     read: u64,
     since: Nanos,
     from: u64,
-    /// 8 × RTT as the receiver sees it, 0 before the first sample.
+    /// 8 × RTT as measured by the receiver, 0 before the first sample.
     rtt8: u64,
     last_echo: u64,
-    /// Without timestamps: a window's worth of data takes a round trip.
+    /// Without timestamps, the receipt of a window of data counts as a round trip.
     window_end: u64,
     window_at: Nanos,
 }
@@ -69,7 +69,7 @@ impl ReceiveWindow {
         }
     }
 
-    /// A segment arrived, `held` bytes wait for a hole to be filled: true if the
+    /// Handles a segment, with `held` bytes waiting for a hole to be filled. Returns true if the
     /// window opens.
     pub fn on_segment(&mut self, c: &ReceiverConfig, payload: u32, held: u64) -> bool {
         let room = self.limit.saturating_sub(held).saturating_sub(self.open);
@@ -80,7 +80,7 @@ impl ReceiveWindow {
         true
     }
 
-    /// The application has read up to `next`. `echo` is the timestamp that the
+    /// Handles a read by the application up to `next`. `echo` is the timestamp that the
     /// segment echoes.
     pub fn on_read(&mut self, c: &ReceiverConfig, next: u64, echo: Option<Nanos>, now: Nanos) {
         if !c.tune_window || !c.auto_window {
@@ -93,7 +93,7 @@ impl ReceiveWindow {
         let read = next - self.from;
         if read > self.read {
             let mss = u64::from(c.mss);
-            // Twice, for the sender doubles; and more if this was more than before.
+            // Twice, because the sender's window doubles; and more if it read more than before.
             let window = 2 * read + SPARE * mss;
             let more = u128::from(window) * u128::from(read - self.read) / u128::from(self.read);
             let window = window.saturating_add(2 * more as u64);
@@ -130,12 +130,12 @@ impl ReceiveWindow {
         }
     }
 
-    /// The receiver's RTT, once there is one.
+    /// The receiver's RTT, once one was measured.
     pub fn rtt(&self) -> Option<Nanos> {
         (self.rtt8 > 0).then_some(self.rtt8 / 8)
     }
 
-    /// What an ACK offers that expects `next`.
+    /// The window of an ACK that expects `next`.
     pub fn window(&mut self, next: u64) -> u64 {
         self.edge = self.edge.max(next.saturating_add(self.open));
         self.edge - next

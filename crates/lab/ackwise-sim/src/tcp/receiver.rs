@@ -20,45 +20,45 @@ enum Owed {
     Nothing,
     SynAck,
     Ack,
-    /// And once more: it duplicates one that was held.
+    /// An ACK sent twice, because it duplicates one that was held.
     AckTwice,
-    /// A policy's hold is over.
+    /// The ACK for what a policy held, whose hold is over.
     HeldAck,
     FinAck,
-    /// What the data ask for, and then the FIN of an application that closes its side.
+    /// The ACK for the data, and then the FIN of an application that closes its side.
     AckThenFin,
 }
 
-/// A TCP receiver whose application reads at once. It knows bytes by their
-/// numbers only.
+/// A TCP receiver whose application reads at once. It knows bytes only by their
+/// sequence numbers.
 ///
-/// After [`Receiver::on_packet`] and [`Receiver::on_timer`], ask
-/// [`Receiver::poll_transmit`] until it has nothing, then
-/// [`Receiver::next_timer`] for when to come back.
+/// After [`Receiver::on_packet`] and [`Receiver::on_timer`], call
+/// [`Receiver::poll_transmit`] until it returns `None`, then
+/// [`Receiver::next_timer`] for the time of the next call.
 #[derive(Debug, Clone)]
 pub struct Receiver {
     flow: FlowId,
     config: Arc<ReceiverConfig>,
     data: Reassembly,
     delack: DelayedAck,
-    /// A policy instead of `delack`.
+    /// A policy that replaces `delack`.
     stack: Option<Box<Stack>>,
     receive_window: ReceiveWindow,
-    /// When the SYN-ACK left; then how long its answer took.
+    /// When the SYN-ACK left, until it is answered; then the RTT of the handshake.
     syn_ack_at: Option<Nanos>,
     handshake_rtt: Option<Nanos>,
     owed: Owed,
-    /// What was held, if ECE has changed since: it leaves before what is owed.
+    /// The held ACK, if ECE has changed since: it leaves before the owed one.
     before_ece: Option<Packet>,
-    /// Number of the last ACK that left, if one did.
+    /// Number of the last ACK sent, if any.
     last_ack: Option<u64>,
-    /// Where the data end, once a FIN told.
+    /// Where the data end, once a FIN has arrived.
     fin: Option<u64>,
     /// TS.Recent (RFC 7323 §4.3).
     ts_recent: u64,
-    /// What the sender's SYN said of asking for an ACK rate.
+    /// The ACK-rate option in the sender's SYN.
     may_be_asked: Option<AckOption>,
-    /// Echo congestion until the sender answers (RFC 3168 §6.1.3).
+    /// Whether to echo congestion until the sender answers (RFC 3168 §6.1.3).
     ece: bool,
     stats: ReceiverStats,
 }
@@ -86,17 +86,17 @@ impl Receiver {
         }
     }
 
-    /// Bytes delivered to the application, in order and once each.
+    /// Bytes delivered to the application, in order and each once.
     pub fn delivered(&self) -> u64 {
         self.data.next()
     }
 
-    /// Whether all data up to the FIN were delivered.
+    /// Whether all data up to the FIN have been delivered.
     pub fn is_done(&self) -> bool {
         self.stats.finished_at.is_some()
     }
 
-    /// What was counted.
+    /// The counters.
     pub fn stats(&self) -> &ReceiverStats {
         &self.stats
     }
@@ -106,14 +106,14 @@ impl Receiver {
         &self.config
     }
 
-    /// The hops that the next packets take, for a policy that asks; 1 if not told.
+    /// Sets the hop count of the following packets, for policies that use it; the default is 1.
     pub fn set_hops(&mut self, hops: u8) {
         if let Some(stack) = &mut self.stack {
             stack.set_hops(hops);
         }
     }
 
-    /// A packet of the sender arrived.
+    /// Handles a packet from the sender.
     pub fn on_packet(&mut self, p: &Packet, now: Nanos) {
         if p.flags.contains(Flags::SYN) {
             self.ts_recent = p.tsval;
@@ -149,7 +149,7 @@ impl Receiver {
             start: p.seq,
             end: p.seq + u64::from(p.payload),
         };
-        // What nobody asked for is answered, not kept (RFC 9293 §3.10.7.4).
+        // Data beyond the window are answered but not kept (RFC 9293 §3.10.7.4).
         if segment.end > self.data.next().saturating_add(self.config.window) {
             self.owed = Owed::Ack;
             return;
@@ -195,7 +195,7 @@ impl Receiver {
             rtt: self.rtt(),
         };
         if self.stack.is_some() {
-            // While there are holes Linux puts SACKs together, whatever the policy.
+            // While there are holes Linux compresses SACKs, whatever the policy.
             let at_once = self.delack.on_data(&self.config, &seen, now);
             let together = self.config.compress_sack && seen.holes && !at_once;
             if !together {
@@ -206,7 +206,7 @@ impl Receiver {
             self.owed = Owed::Ack;
         }
         if p.flags.contains(Flags::ACK_REQUEST) && self.owed == Owed::Nothing {
-            // What a policy holds leaves as at its deadline.
+            // An ACK that a policy holds leaves as at its deadline.
             self.owed = match self.stack {
                 Some(_) => Owed::HeldAck,
                 None => Owed::Ack,
@@ -219,7 +219,7 @@ impl Receiver {
         }
     }
 
-    /// The receiver's idea of the round trip: the handshake's, if that was shorter.
+    /// The receiver's estimate of the round trip, or the handshake's if that was shorter.
     fn rtt(&self) -> Option<Nanos> {
         match (self.receive_window.rtt(), self.handshake_rtt) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -234,7 +234,7 @@ impl Receiver {
         }
     }
 
-    /// `environment = "stack"`: the ACK that would leave now is a candidate.
+    /// For `environment = "stack"`: asks the policy about the ACK that would leave now.
     fn ask_policy(&mut self, p: &Packet, together: bool, now: Nanos) {
         self.with_stack(|r, stack, policy| {
             stack.on_data(policy, p, now);
@@ -248,8 +248,8 @@ impl Receiver {
         });
     }
 
-    /// ECE speaks of the bytes that its ACK covers (RFC 8257 §3.2). What is held leaves
-    /// first, with its own number and with ECE as it was.
+    /// ECE refers to the bytes that its ACK covers (RFC 8257 §3.2), so a held ACK leaves
+    /// first, with its own number and the old ECE.
     fn release_held(&mut self, now: Nanos) {
         if !self.stack.as_ref().is_some_and(|stack| stack.holds()) {
             return;
@@ -264,7 +264,7 @@ impl Receiver {
         p.flags.contains(Flags::CE) || (self.ece && !p.flags.contains(Flags::CWR))
     }
 
-    /// RFC 3168 §6.1.3; says whether the state of the echo changed, or a mark came.
+    /// RFC 3168 §6.1.3; returns whether the state of the echo changed, or a mark arrived.
     fn note_ecn(&mut self, p: &Packet) -> bool {
         if !self.config.ecn {
             return false;
@@ -276,7 +276,7 @@ impl Receiver {
         before != after || marked
     }
 
-    /// A time that [`Receiver::next_timer`] named has come.
+    /// Handles the time that [`Receiver::next_timer`] returned.
     pub fn on_timer(&mut self, now: Nanos) {
         if self
             .stack
@@ -291,20 +291,20 @@ impl Receiver {
         }
     }
 
-    /// When to call [`Receiver::on_timer`], if nothing happens before.
+    /// When to call [`Receiver::on_timer`], if no other event comes first.
     pub fn next_timer(&self) -> Option<Nanos> {
         let held = self.stack.as_ref().map_or(NEVER, |stack| stack.deadline());
         let at = held.min(self.delack.deadline());
         Some(at).filter(|at| *at != NEVER)
     }
 
-    /// The next packet to leave now.
+    /// The next packet that may leave now.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Packet> {
         let mut packet = Packet::default();
         self.transmit_into(&mut packet, now).then_some(packet)
     }
 
-    /// Writes the next packet to leave now, and says whether there is one.
+    /// Writes the next packet that may leave now, and returns whether there is one.
     pub fn transmit_into(&mut self, packet: &mut Packet, now: Nanos) -> bool {
         if self.before_ece.is_none() {
             match self.owed {
@@ -384,7 +384,7 @@ impl Receiver {
         if self.config.sack && self.data.has_news() {
             packet.sack = self.data.sack(self.config.dsack);
             if self.config.sack_adds && !packet.sack.is_empty() {
-                // Two NOPs, kind and length, eight bytes a block (RFC 2018 §3).
+                // Two NOPs, kind and length, and eight bytes per block (RFC 2018 §3).
                 packet.wire_len += 4 + 8 * packet.sack.blocks().len() as u32;
             }
         }
@@ -409,7 +409,7 @@ impl Receiver {
         packet
     }
 
-    /// The end of the other direction acknowledges the data as well.
+    /// The FIN of the other direction, which also acknowledges the data.
     fn fin_ack(&mut self, now: Nanos) -> Packet {
         self.data.told();
         self.delack.on_ack_sent();
@@ -418,8 +418,8 @@ impl Receiver {
         self.packet(Flags::FIN | Flags::ACK | ece, now)
     }
 
-    /// An ACK that rides on data of the other direction: none leaves for it. `None` if
-    /// nothing arrived yet.
+    /// The ACK that data of the other direction carry; it does not leave by itself. `None` if
+    /// nothing has arrived yet.
     pub fn piggyback(&mut self, now: Nanos) -> Option<Packet> {
         if self.stats.data_segments == 0 {
             return None;

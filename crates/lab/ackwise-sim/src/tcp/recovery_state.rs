@@ -1,13 +1,13 @@
-//! Where loss recovery stands.
+//! State of the loss recovery.
 
-/// The states of loss recovery, as `icsk_ca_state` of Linux has them. Congestion controls
-/// compare them: a later one is a worse one.
+/// The states of loss recovery, as `icsk_ca_state` in Linux. Congestion controls
+/// compare them: a later state is worse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum RecoveryState {
     /// No loss is being repaired.
     #[default]
     Open,
-    /// The window comes down for an ECN echo or a lost tail.
+    /// The window is being reduced for an ECN echo or a lost tail.
     Reduced,
     /// Losses are being repaired.
     Recovery,

@@ -3,22 +3,22 @@
 use ackwise_queue::Nanos;
 use ackwise_scenario::tcp_model::Estimator;
 
-/// Bounds of the timer, all in nanoseconds.
+/// Bounds and other parameters of the timer; times are nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RtoConfig {
-    /// How it follows from the samples.
+    /// How the timeout follows from the samples.
     pub estimator: Estimator,
-    /// Before the first sample.
+    /// The timeout before the first sample.
     pub initial: Nanos,
-    /// What it is multiplied by before the bounds apply.
+    /// The factor applied to the timeout before the bounds.
     pub factor: u32,
-    /// Least.
+    /// The minimum.
     pub min: Nanos,
-    /// Greatest, backed off or not.
+    /// The maximum, with or without back-off.
     pub max: Nanos,
-    /// Granularity of the clock that samples are read from; at least 1.
+    /// Granularity of the clock behind the samples; at least 1.
     pub tick: Nanos,
-    /// After so many timeouts in a row the next sample counts as the first; 0 never.
+    /// After this many timeouts in a row the next sample counts as the first; 0 never.
     pub forget_after: u32,
 }
 
@@ -27,14 +27,14 @@ pub struct RtoConfig {
 pub(crate) struct Rtt {
     /// 8 × SRTT in ticks (RFC) or nanoseconds (Linux); 0 before the first sample.
     srtt8: u64,
-    /// 4 × RTTVAR, likewise.
+    /// 4 × RTTVAR, in the same unit.
     var4: u64,
-    /// Linux: 4 × mean deviation, its maximum of this round, and the round's end.
+    /// Linux: 4 × mean deviation, its maximum in this round, and the end of the round.
     mdev4: u64,
     mdev_max4: u64,
     round_end: u64,
     backoff: u8,
-    /// The next sample counts as the first (RFC 6298 §5.7).
+    /// Whether the next sample counts as the first (RFC 6298 §5.7).
     forgotten: bool,
 }
 
@@ -51,13 +51,13 @@ impl Rtt {
         }
     }
 
-    /// A sample from a segment sent at `sent`. `una` and `nxt` delimit Linux's rounds.
+    /// Takes a sample from a segment sent at `sent`. `una` and `nxt` delimit Linux's rounds.
     pub fn sample(&mut self, c: &RtoConfig, sent: Nanos, now: Nanos, una: u64, nxt: u64) {
         if std::mem::take(&mut self.forgotten) {
             self.srtt8 = 0;
         }
         match c.estimator {
-            // Ticks of the clock between the two, as a coarse clock counts them.
+            // Clock ticks between the two times, as a coarse clock counts them.
             Estimator::Rfc => self.sample_rfc((now / c.tick).saturating_sub(sent / c.tick).max(1)),
             Estimator::Linux => self.sample_linux((now - sent).max(1), c.min, una, nxt),
         }
@@ -96,7 +96,7 @@ impl Rtt {
         let mdev = i128::from(self.mdev4);
         if error < 0 {
             error = -error - mdev / 4;
-            // A shorter RTT shall not look like a wilder one.
+            // A shorter RTT must not look like more variation.
             if error > 0 {
                 error /= 8;
             }
@@ -117,7 +117,7 @@ impl Rtt {
         }
     }
 
-    /// The smoothed RTT, once there is one.
+    /// The smoothed RTT, once one was measured.
     pub fn srtt(&self, c: &RtoConfig) -> Option<Nanos> {
         let unit = match c.estimator {
             Estimator::Rfc => c.tick,
@@ -142,7 +142,7 @@ impl Rtt {
         .min(c.max)
     }
 
-    /// The timeout, backed off (RFC 6298 §5.5).
+    /// The timeout with back-off (RFC 6298 §5.5).
     pub fn rto(&self, c: &RtoConfig) -> Nanos {
         let base = self.base(c);
         base.checked_shl(u32::from(self.backoff))
@@ -151,18 +151,18 @@ impl Rtt {
             .min(c.max)
     }
 
-    /// The timer fired.
+    /// Backs off, as the timer has fired.
     pub fn back_off(&mut self, c: &RtoConfig) {
         self.backoff = (self.backoff + 1).min(16);
         self.forgotten |= c.forget_after > 0 && u32::from(self.backoff) >= c.forget_after;
     }
 
-    /// A segment that was sent once is acknowledged: Karn's algorithm is done.
+    /// A segment sent only once was acknowledged, so Karn's algorithm ends the back-off.
     pub fn reset_backoff(&mut self) {
         self.backoff = 0;
     }
 
-    /// How often the timer fired in a row.
+    /// How many times in a row the timer fired.
     pub fn backoff(&self) -> u8 {
         self.backoff
     }
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// RFC 6298 §2: SRTT 100, RTTVAR 50; then 112.5 and 62.5.
+    /// RFC 6298 §2: SRTT 100 and RTTVAR 50, then 112.5 and 62.5.
     #[test]
     fn the_rfc_by_hand() {
         let c = config(Estimator::Rfc, MS);
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(r.rto(&c), 362 * MS);
     }
 
-    /// RFC 6298 §5.7: the timeout stays backed off and as it was, until a sample comes.
+    /// RFC 6298 §5.7: the timeout stays as it was, backed off, until a sample arrives.
     #[test]
     fn what_is_too_old_is_forgotten() {
         let mut c = config(Estimator::Rfc, MS);
@@ -226,7 +226,7 @@ mod tests {
         }
     }
 
-    /// A clock of 10 ms counts its own ticks: 84 ms are eight or nine.
+    /// A clock of 10 ms counts in its own ticks: 84 ms are eight or nine.
     #[test]
     fn a_coarse_clock() {
         let c = config(Estimator::Rfc, 10 * MS);
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(r.srtt(&c), Some(90 * MS));
     }
 
-    /// Linux: the least is on top of SRTT, and a fall is no variation.
+    /// Linux: the minimum is added to SRTT, and a falling RTT is no variation.
     #[test]
     fn linux_adds_its_minimum() {
         let c = config(Estimator::Linux, 1);

@@ -1,4 +1,4 @@
-//! What is out: one entry for each segment sent and not acknowledged, in order.
+//! The scoreboard: one entry for each outstanding segment, in order.
 
 use std::collections::VecDeque;
 
@@ -8,27 +8,27 @@ use bitflags::bitflags;
 use crate::packet::Block;
 
 bitflags! {
-    /// What is known of a segment.
+    /// State of a segment.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub(crate) struct Mark: u8 {
         /// The receiver has it.
         const SACKED = 1;
-        /// Taken for lost.
+        /// The segment is marked lost.
         const LOST = 1 << 1;
-        /// A retransmission of it is out.
+        /// A retransmission of the segment is outstanding.
         const RETRANS = 1 << 2;
-        /// It was sent again at some time.
+        /// The segment was retransmitted at some time.
         const EVER = 1 << 3;
     }
 }
 
-/// A segment that is out.
+/// An outstanding segment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seg {
     pub seq: u64,
     pub len: u32,
     pub mark: Mark,
-    /// When it was sent last.
+    /// When it was last sent.
     pub sent: Nanos,
 }
 
@@ -38,25 +38,25 @@ impl Seg {
     }
 }
 
-/// The segments between the cumulative ACK and the highest sent.
+/// The segments between the cumulative ACK and the highest byte sent.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scoreboard {
     segs: VecDeque<Seg>,
     sacked: u32,
     lost: u32,
     retrans: u32,
-    /// How often a segment was taken for lost, so far.
+    /// How many times a segment was marked lost so far.
     losses: u64,
-    /// End of the highest segment that was SACKed; 0 if none is.
+    /// End of the highest SACKed segment; 0 if there is none.
     high_sacked: u64,
-    /// Nothing below is lost and waits to be sent again.
+    /// No segment below this is lost and waiting for retransmission.
     hint: u64,
-    /// Everything below that is not SACKed was judged by the duplicates above it.
+    /// Every segment below this that is not SACKed was judged by the duplicates above it.
     judged: u64,
 }
 
 impl Scoreboard {
-    /// Segments out.
+    /// Number of outstanding segments.
     pub fn len(&self) -> u32 {
         self.segs.len() as u32
     }
@@ -69,7 +69,7 @@ impl Scoreboard {
         self.lost
     }
 
-    /// How often a segment was taken for lost, so far; its retransmissions count, too.
+    /// How many times a segment was marked lost so far; lost retransmissions count too.
     pub fn losses(&self) -> u64 {
         self.losses
     }
@@ -82,7 +82,7 @@ impl Scoreboard {
         self.high_sacked
     }
 
-    /// Segments in the network: RFC 6675's pipe, Linux' packets in flight.
+    /// Segments in the network: RFC 6675's pipe, Linux's packets in flight.
     pub fn in_flight(&self) -> u32 {
         self.len() - self.sacked - self.lost + self.retrans
     }
@@ -99,7 +99,7 @@ impl Scoreboard {
         self.segs.get(i)
     }
 
-    /// A new segment was sent.
+    /// Adds a new segment that was sent.
     pub fn push(&mut self, seq: u64, len: u32, now: Nanos) {
         debug_assert!(self.last().is_none_or(|s| s.end() == seq));
         self.segs.push_back(Seg {
@@ -110,7 +110,7 @@ impl Scoreboard {
         });
     }
 
-    /// The first segment if the cumulative ACK covers it; it is out no more.
+    /// Removes the first segment if the cumulative ACK covers it.
     pub fn pop_below(&mut self, ack: u64) -> Option<Seg> {
         let seg = *self.segs.front().filter(|s| s.end() <= ack)?;
         self.segs.pop_front();
@@ -123,7 +123,7 @@ impl Scoreboard {
         Some(seg)
     }
 
-    /// A part of the first segment is acknowledged.
+    /// Trims the acknowledged part of the first segment.
     pub fn trim(&mut self, ack: u64) {
         if let Some(first) = self.segs.front_mut()
             && first.seq < ack
@@ -133,8 +133,8 @@ impl Scoreboard {
         }
     }
 
-    /// Calls `f` for each segment that the block newly covers, with its place on the
-    /// scoreboard, as it was before.
+    /// Calls `f` for each segment that the block newly covers, with its index on the
+    /// scoreboard and its state before.
     pub fn sack(&mut self, block: Block, mut f: impl FnMut(usize, &Seg)) {
         let from = self.segs.partition_point(|s| s.seq < block.start);
         for (offset, seg) in self.segs.range_mut(from..).enumerate() {
@@ -154,7 +154,7 @@ impl Scoreboard {
         }
     }
 
-    /// Takes a segment for lost, or its retransmission if one is out.
+    /// Marks a segment lost, or its retransmission if one is outstanding.
     pub fn mark_lost(&mut self, i: usize) {
         let Some(seg) = self.segs.get_mut(i) else {
             return;
@@ -175,7 +175,7 @@ impl Scoreboard {
         self.hint = self.hint.min(seg.seq);
     }
 
-    /// Nothing is taken for lost any more.
+    /// Clears all loss marks.
     pub fn forgive(&mut self) {
         for seg in &mut self.segs {
             seg.mark -= Mark::LOST;
@@ -183,8 +183,8 @@ impl Scoreboard {
         self.lost = 0;
     }
 
-    /// RFC 6675 §3, IsLost(): not SACKed, and above it `dupthresh` separate runs
-    /// of SACKed segments, or more than `dupthresh - 1` segments of bytes.
+    /// RFC 6675 §3, IsLost(): not SACKed, and with `dupthresh` separate runs of SACKed
+    /// segments above it, or more than `dupthresh - 1` segments' worth of bytes.
     pub fn judge(&mut self, dupthresh: u32, mss: u32) {
         let enough = u64::from(dupthresh - 1) * u64::from(mss);
         let (mut bytes, mut runs, mut above) = (0, 0, false);
@@ -216,7 +216,7 @@ impl Scoreboard {
         self.judged = self.judged.max(self.segs[edge].seq);
     }
 
-    /// The first segment that is lost and has no retransmission out.
+    /// The first lost segment that has no retransmission outstanding.
     pub fn next_lost(&mut self) -> Option<usize> {
         if self.lost == 0 {
             return None;
@@ -233,8 +233,8 @@ impl Scoreboard {
         found
     }
 
-    /// RFC 6675 §4, NextSeg() rule 3: the first segment from `from` on, below the
-    /// highest SACKed, that is neither SACKed nor sent again.
+    /// RFC 6675 §4, NextSeg() rule 3: the first segment at or above `from`, below the
+    /// highest SACKed one, that is neither SACKed nor retransmitted.
     pub fn next_unsacked(&self, from: u64) -> Option<usize> {
         let start = self.segs.partition_point(|s| s.seq < from);
         (start..self.segs.len())
@@ -249,20 +249,20 @@ impl Scoreboard {
             .find(|i| !self.segs[*i].mark.contains(Mark::SACKED))
     }
 
-    /// The segment that begins at this number.
+    /// The index of the segment that begins at this number.
     pub fn find(&self, seq: u64) -> Option<usize> {
         let i = self.segs.partition_point(|s| s.seq < seq);
         self.segs.get(i).filter(|s| s.seq == seq).map(|_| i)
     }
 
-    /// How many segments inside the block were sent again at some time.
+    /// How many segments inside the block were retransmitted at some time.
     pub fn resent_within(&self, block: Block) -> u64 {
         let from = self.segs.partition_point(|s| s.seq < block.start);
         let within = self.segs.range(from..).take_while(|s| s.end() <= block.end);
         within.filter(|s| s.mark.contains(Mark::EVER)).count() as u64
     }
 
-    /// The segment is sent again.
+    /// Marks a segment as retransmitted.
     pub fn resent(&mut self, i: usize, now: Nanos) -> Option<Seg> {
         let seg = self.segs.get_mut(i)?;
         if !seg.mark.contains(Mark::RETRANS) {
@@ -276,7 +276,7 @@ impl Scoreboard {
         Some(*seg)
     }
 
-    /// The counters, counted.
+    /// Checks the counters by recounting.
     #[cfg(test)]
     pub fn check(&self) {
         let count = |m: Mark| self.segs.iter().filter(|s| s.mark.contains(m)).count() as u32;
@@ -318,7 +318,7 @@ mod tests {
             .collect()
     }
 
-    /// RFC 6675 §3, IsLost(): more than two segments of bytes above.
+    /// RFC 6675 §3, IsLost(): more than two segments' worth of bytes above.
     #[test]
     fn bytes_above_tell_a_loss() {
         let mut b = scoreboard(10);
@@ -329,20 +329,20 @@ mod tests {
         sack(&mut b, 3, 4);
         b.judge(3, 100);
         assert_eq!(lost(&b), [0]);
-        // SetPipe: ten, less three SACKed, less one lost.
+        // SetPipe: ten, minus three SACKed, minus one lost.
         assert_eq!(b.in_flight(), 6);
         b.resent(0, 5);
         assert_eq!(b.in_flight(), 7, "its retransmission is in the pipe");
         b.check();
     }
 
-    /// RFC 6675 §3, IsLost(): three separate runs above, however small.
+    /// RFC 6675 §3, IsLost(): three separate runs above, of whatever size.
     #[test]
     fn runs_above_tell_a_loss() {
         let mut b = scoreboard(10);
         for n in [1, 3] {
             sack(&mut b, n, n + 1);
-            // Segments of a tenth of the largest: bytes say nothing yet.
+            // The segments are a tenth of the MSS: their bytes show no loss yet.
             b.judge(3, 1000);
         }
         assert_eq!(lost(&b), [0u64; 0]);
@@ -352,7 +352,7 @@ mod tests {
         sack(&mut b, 7, 8);
         b.judge(3, 1000);
         assert_eq!(lost(&b), [0, 2]);
-        // What was sent again is not judged by what came before it.
+        // A retransmission is not judged by what was sent before it.
         b.resent(0, 5);
         sack(&mut b, 9, 10);
         b.judge(3, 1000);
@@ -373,14 +373,14 @@ mod tests {
             b.check();
         }
         assert_eq!((b.len(), b.sacked(), b.lost(), b.retrans()), (6, 3, 0, 0));
-        // A block that ends within a segment covers those before it.
+        // A block that ends within a segment covers only the segments before it.
         let part = Block {
             start: 700,
             end: 850,
         };
         b.sack(part, |_, s| assert_eq!(s.seq, 700));
         assert_eq!(b.sacked(), 4);
-        // Lost again: the retransmission has left the pipe.
+        // It is lost again: the retransmission has left the pipe.
         b.mark_lost(4);
         b.resent(4, 2);
         assert_eq!((b.lost(), b.retrans(), b.in_flight()), (1, 1, 2));
@@ -389,7 +389,7 @@ mod tests {
         b.check();
     }
 
-    /// NextSeg() rule 3 looks below the highest SACKed only.
+    /// NextSeg() rule 3 looks only below the highest SACKed segment.
     #[test]
     fn what_may_be_lost_comes_last() {
         let mut b = scoreboard(6);

@@ -22,24 +22,24 @@ enum Phase {
     Opening,
     /// Data flow.
     Open,
-    /// All data are acknowledged, and the receiver's FIN has not come: one goes alone.
+    /// All data are acknowledged, but the receiver's FIN has not come: a FIN leaves alone.
     Closing,
-    /// Nothing more happens.
+    /// The connection is closed.
     Done,
 }
 
-/// A TCP sender. It has data to send when it was supplied with them, and knows
-/// neither their contents nor the time.
+/// A TCP sender. It sends the data it is supplied with, and knows neither their contents
+/// nor the time.
 ///
 /// After [`Sender::open`], [`Sender::supply`], [`Sender::close`],
-/// [`Sender::on_packet`] and [`Sender::on_timer`], ask [`Sender::poll_transmit`]
-/// until it has nothing, then [`Sender::next_timer`] for when to come back.
+/// [`Sender::on_packet`] and [`Sender::on_timer`], call [`Sender::poll_transmit`]
+/// until it returns `None`, then [`Sender::next_timer`] for the time of the next call.
 #[derive(Debug, Clone)]
 pub struct Sender {
     phase: Phase,
-    /// A SYN or FIN is to be sent.
+    /// Whether a SYN or FIN is to be sent.
     control_due: bool,
-    /// A FIN ends the data.
+    /// Whether a FIN ends the data.
     closing: bool,
     tcb: Tcb,
     recovery: AnyRecovery,
@@ -74,29 +74,29 @@ impl Sender {
         }
     }
 
-    /// More data to send; `u64::MAX` never ends.
+    /// Adds data to send; `u64::MAX` never ends.
     pub fn supply(&mut self, bytes: u64) {
         self.recovery.on_supply(&self.tcb);
         self.tcb.supply(bytes);
         self.tcb.renew_burst();
     }
 
-    /// No more data: a FIN ends them.
+    /// Ends the data with a FIN.
     pub fn close(&mut self) {
         self.closing = true;
     }
 
-    /// Whether everything was acknowledged after [`Sender::close`], FIN included.
+    /// Whether everything, including the FIN, was acknowledged after [`Sender::close`].
     pub fn is_done(&self) -> bool {
         self.phase == Phase::Done
     }
 
-    /// Bytes that were supplied and not sent yet.
+    /// Bytes supplied and not yet sent.
     pub fn unsent(&self) -> u64 {
         self.tcb.unsent()
     }
 
-    /// Bytes sent and not acknowledged.
+    /// Bytes sent and not yet acknowledged.
     pub fn outstanding(&self) -> u64 {
         self.tcb.max - self.tcb.una
     }
@@ -106,37 +106,37 @@ impl Sender {
         self.tcb.una
     }
 
-    /// The congestion window, bytes; inflation by duplicates not included.
+    /// The congestion window in bytes, without inflation by duplicates.
     pub fn cwnd(&self) -> u64 {
         self.tcb.window.cwnd
     }
 
-    /// The slow-start threshold, bytes; huge before the first loss.
+    /// The slow-start threshold in bytes; huge before the first loss.
     pub fn ssthresh(&self) -> u64 {
         self.tcb.window.ssthresh
     }
 
-    /// The smoothed round-trip time, once there is one.
+    /// The smoothed round-trip time, once one was measured.
     pub fn srtt(&self) -> Option<Nanos> {
         self.tcb.srtt()
     }
 
-    /// The retransmission timeout as it stands, backed off.
+    /// The current retransmission timeout, including back-off.
     pub fn rto(&self) -> Nanos {
         self.tcb.rto()
     }
 
-    /// The ACK Ratio, with ACK congestion control (RFC 5690).
+    /// The ACK Ratio, if ACK congestion control is on (RFC 5690).
     pub fn ack_ratio(&self) -> Option<u8> {
         self.tcb.ack_ratio.as_ref().map(|ratio| ratio.ratio())
     }
 
-    /// How often an ACK was found to be lost, with ACK congestion control.
+    /// How many times an ACK was found to be lost, with ACK congestion control.
     pub fn lost_acks(&self) -> u64 {
         self.tcb.ack_ratio.as_ref().map_or(0, |ratio| ratio.lost())
     }
 
-    /// What was counted.
+    /// The counters.
     pub fn stats(&self) -> &SenderStats {
         &self.tcb.stats
     }
@@ -146,12 +146,12 @@ impl Sender {
         &self.tcb.config
     }
 
-    /// How losses are repaired.
+    /// The loss recovery in use.
     pub fn recovery(&self) -> Recovery {
         self.tcb.config.recovery
     }
 
-    /// A packet of the receiver arrived.
+    /// Handles a packet from the receiver.
     pub fn on_packet(&mut self, p: &Packet, now: Nanos) {
         match self.phase {
             Phase::Opening if p.flags.contains(Flags::SYN | Flags::ACK) => self.on_syn_ack(p, now),
@@ -161,7 +161,7 @@ impl Sender {
             _ => {}
         }
         self.finish(now);
-        // The receiver's FIN acknowledges that of the last segment.
+        // The receiver's FIN acknowledges the FIN of the last segment.
         if self.phase == Phase::Closing && p.flags.contains(Flags::FIN) {
             self.phase = Phase::Done;
             self.control_due = false;
@@ -174,7 +174,7 @@ impl Sender {
         self.phase = Phase::Open;
         self.control_due = false;
         tcb.stats.established_at = Some(now);
-        // Sent twice without timestamps: which one is answered, nobody knows (Karn).
+        // A retransmitted SYN gives no sample: it is unknown which copy is answered (Karn).
         if tcb.rtt.backoff() == 0 {
             tcb.sample(tcb.last_sent, now);
             tcb.sample_for_bursts(p, now);
@@ -226,7 +226,7 @@ impl Sender {
         tcb.edge = p.ack.saturating_add(p.window);
     }
 
-    /// Ends the connection once all data were acknowledged.
+    /// Ends the connection once all data have been acknowledged.
     fn finish(&mut self, now: Nanos) {
         if self.phase != Phase::Open || !self.closing || self.tcb.una < self.tcb.supplied {
             return;
@@ -240,7 +240,7 @@ impl Sender {
         }
     }
 
-    /// A time that [`Sender::next_timer`] named has come.
+    /// Handles the time that [`Sender::next_timer`] returned.
     pub fn on_timer(&mut self, now: Nanos) {
         let tcb = &mut self.tcb;
         if tcb.pacer.fires(now) {
@@ -251,7 +251,7 @@ impl Sender {
             tcb.pace_at = 0;
             tcb.renew_burst();
         }
-        // Too early: nothing happens, so nothing may leave either.
+        // Too early: nothing happens, so nothing may leave.
         if now < tcb.timer_at() {
             return;
         }
@@ -273,7 +273,7 @@ impl Sender {
     fn on_timeout(&mut self, now: Nanos) {
         let tcb = &mut self.tcb;
         if tcb.max == tcb.una {
-            // Nothing is lost; ns-2 starts again slowly.
+            // Nothing is lost; ns-2 restarts slowly.
             tcb.window.set(tcb.mss());
             tcb.arm(now);
             return;
@@ -287,7 +287,7 @@ impl Sender {
         tcb.arm(now);
     }
 
-    /// When to call [`Sender::on_timer`], if nothing happens before.
+    /// When to call [`Sender::on_timer`], if no other event comes first.
     pub fn next_timer(&self) -> Option<Nanos> {
         let tcb = &self.tcb;
         let mut at = tcb.timer_at();
@@ -301,13 +301,13 @@ impl Sender {
         (at != NEVER).then_some(at)
     }
 
-    /// The next packet to leave now.
+    /// The next packet that may leave now.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Packet> {
         let mut packet = Packet::default();
         self.transmit_into(&mut packet, now).then_some(packet)
     }
 
-    /// Writes the next packet to leave now, and says whether there is one.
+    /// Writes the next packet that may leave now, and returns whether there is one.
     pub fn transmit_into(&mut self, packet: &mut Packet, now: Nanos) -> bool {
         if self.phase == Phase::Open {
             self.finish(now);
@@ -319,7 +319,7 @@ impl Sender {
         }
     }
 
-    /// A SYN or FIN.
+    /// Writes a SYN or FIN.
     #[cold]
     fn control(&mut self, packet: &mut Packet, now: Nanos) -> bool {
         if !std::mem::take(&mut self.control_due) {
@@ -356,7 +356,7 @@ impl Sender {
         true
     }
 
-    /// Data flow again after a pause.
+    /// Restarts after a pause.
     fn restart(&mut self, now: Nanos) {
         let tcb = &mut self.tcb;
         if tcb.last_sent == 0 {
@@ -371,7 +371,7 @@ impl Sender {
         }
     }
 
-    /// Whether one more new segment may leave behind the one that leaves now.
+    /// Whether one more new segment may leave after the current one.
     fn has_room(&self) -> bool {
         let tcb = &self.tcb;
         let Some(len) = tcb.next_new() else {
@@ -381,9 +381,9 @@ impl Sender {
         self.recovery.in_flight(tcb) + len <= window
     }
 
-    /// Whether a segment is the last of a chunk that has several. Linux hands new segments
-    /// down in chunks of a millisecond at its pacing rate, two segments at least
-    /// (`tcp_tso_autosize()`), and pushes the last of a chunk that has several
+    /// Whether a segment is the last of a chunk of several segments. Linux hands new segments
+    /// down in chunks of a millisecond at its pacing rate, at least two segments each
+    /// (`tcp_tso_autosize()`), and sets PSH on the last segment of a chunk of several
     /// (`__tcp_transmit_skb()`).
     fn ends_chunk(&mut self, again: bool) -> bool {
         if again {
@@ -400,7 +400,7 @@ impl Sender {
         std::mem::take(&mut self.tcb.chunk) > 1
     }
 
-    /// Whether a segment asks for an ACK at once.
+    /// Whether a segment requests an immediate ACK.
     fn asks_ack(&self, next: &NextSegment) -> bool {
         let tcb = &self.tcb;
         let outstanding = tcb.config.ask_ack_once && tcb.ask_ack_end > tcb.una;
@@ -456,7 +456,7 @@ impl Sender {
         }
     }
 
-    /// What a data segment asks of the receiver's ACKs.
+    /// Puts the ACK-rate request on a data segment.
     #[cold]
     fn ask_ack_rate(&mut self, packet: &mut Packet, last: bool) {
         let tcb = &mut self.tcb;
@@ -475,7 +475,7 @@ impl Sender {
     }
 }
 
-/// What the sender may have out, bytes.
+/// The bytes that the sender may have outstanding.
 fn usable_window(tcb: &Tcb) -> u64 {
     match tcb.offered {
         0 => tcb.limited_cwnd(),
@@ -483,7 +483,7 @@ fn usable_window(tcb: &Tcb) -> u64 {
     }
 }
 
-/// An ACK came that `tcb` does not know of yet.
+/// Looks for lost ACKs when an ACK arrives, before `tcb` has processed it.
 #[cold]
 fn look_for_lost_acks(tcb: &mut Tcb, p: &Packet) {
     if p.ack > tcb.max {
@@ -492,7 +492,7 @@ fn look_for_lost_acks(tcb: &mut Tcb, p: &Packet) {
     let seen = AckSeen {
         ack: p.ack,
         out_of_order: !p.sack.is_empty() || tcb.is_duplicate(p),
-        // A simulated receiver makes every ACK that it owes.
+        // A simulated receiver sends every ACK that it owes.
         explained: false,
         una: tcb.una,
         max: tcb.max,
@@ -504,7 +504,7 @@ fn look_for_lost_acks(tcb: &mut Tcb, p: &Packet) {
     }
 }
 
-/// What a data segment says of the ACK Ratio.
+/// Puts the ACK Ratio on a data segment.
 #[cold]
 fn tell_ack_ratio(tcb: &mut Tcb, packet: &mut Packet) {
     let (window, mss, max) = (usable_window(tcb), tcb.config.mss, tcb.max);

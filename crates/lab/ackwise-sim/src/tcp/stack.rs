@@ -1,10 +1,10 @@
-//! A policy of `policy/` as the receiver's own delayed-ACK rule: `environment = "stack"`.
+//! A policy of `policy/` in place of the receiver's delayed-ACK rule: `environment = "stack"`.
 //!
 //! Each data segment makes a candidate: the ACK that would leave now. It goes
-//! through [`Flow`], the very code that thins ACKs at an interface, so that the
-//! contract is the same C: what it does not let be withheld leaves at once. What
-//! is held is not kept as a packet, since the ACK that leaves later is made anew
-//! and says more; only its deadline is.
+//! through [`Flow`], the same code that thins ACKs at an interface, so the
+//! contract is the same C code: an ACK that it does not let be withheld leaves at once. A
+//! held ACK is not kept as a packet, since the ACK that leaves later is regenerated
+//! and acknowledges more; only its deadline is kept.
 
 use ackwise_policy::{AskedAckRate, Flow, FlowConfig, Handshake, Segment, Verdict, sys};
 use ackwise_queue::Nanos;
@@ -13,14 +13,14 @@ use crate::packet::{AckOption, Packet};
 use crate::segment;
 use crate::time::NEVER;
 
-/// A policy and its bounds, and the window scale that a real stack would use.
+/// A policy with its bounds, and the window scale that a real stack would use.
 #[derive(Debug, Clone, Copy)]
 pub struct StackPolicy {
     /// The policy and the bounds of its holds.
     pub flow: FlowConfig,
-    /// The scale, as [`segment::window_shift`] gives it.
+    /// The window scale, from [`segment::window_shift`].
     pub shift: u8,
-    /// The sender's requests for an ACK rate are obeyed.
+    /// Whether the sender's requests for an ACK rate are obeyed.
     pub obey_ack_rate: bool,
 }
 
@@ -43,43 +43,43 @@ impl PartialEq for StackPolicy {
 
 impl Eq for StackPolicy {}
 
-/// What is to be done with a candidate.
+/// The verdict on a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Candidate {
-    /// It leaves; twice, if it duplicates one that was held.
+    /// It leaves; twice if it duplicates a held one.
     Send { twice: bool },
-    /// It waits for a newer one, or for the deadline.
+    /// It waits for a newer one, or for its deadline.
     Held,
 }
 
-/// A flow under a policy, at the receiver.
+/// A flow under a policy at the receiver.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stack {
     handshake: Handshake,
     flow: Option<Flow>,
-    /// What the sender has asked for.
+    /// The ACK rate that the sender has requested.
     asked: AskedAckRate,
-    /// When what is held leaves by itself.
+    /// When a held ACK is re-emitted.
     deadline: Option<Nanos>,
-    /// Routers that data pass.
+    /// Number of routers on the data's path.
     routers: u8,
 }
 
 const US: Nanos = 1_000;
 
 impl Stack {
-    /// A SYN, a SYN-ACK, or a segment of the sender.
+    /// Handles a SYN, a SYN-ACK, or a segment of the sender, for the handshake's state.
     pub fn shake(&mut self, policy: &StackPolicy, p: &Packet, acks: bool, now: Nanos) {
         let seen = segment::segment(p, policy.shift);
         self.handshake.on_segment(&seen, acks, now / US);
     }
 
-    /// The path's length; senders start at a TTL of 64.
+    /// Sets the path's length; senders start at a TTL of 64.
     pub fn set_hops(&mut self, hops: u8) {
         self.routers = hops.saturating_sub(1).min(63);
     }
 
-    /// A data segment arrived.
+    /// Handles a data segment.
     pub fn on_data(&mut self, policy: &StackPolicy, p: &Packet, now: Nanos) {
         let flow = match &mut self.flow {
             Some(flow) => flow,
@@ -108,7 +108,7 @@ impl Stack {
         }
     }
 
-    /// May this ACK wait?
+    /// Decides whether this ACK may wait.
     pub fn candidate(&mut self, policy: &StackPolicy, ack: &Packet, now: Nanos) -> Candidate {
         let send = Candidate::Send { twice: false };
         let Some(flow) = &mut self.flow else {
@@ -128,7 +128,7 @@ impl Stack {
                 twice: decision.twice,
             },
             Verdict::Hold { us } => self.hold(Nanos::from(us), now),
-            // A receiver cannot know that a newer one follows: held at most.
+            // A receiver cannot know that a newer ACK follows, so it holds the ACK instead.
             Verdict::Drop => {
                 let us = flow.hold_us(&policy.flow);
                 self.hold(Nanos::from(us), now)
@@ -136,13 +136,13 @@ impl Stack {
         }
     }
 
-    /// The deadline is that of the oldest news.
+    /// Holds an ACK; the deadline is that of the oldest news.
     fn hold(&mut self, us: Nanos, now: Nanos) -> Candidate {
         self.deadline.get_or_insert(now + us * US);
         Candidate::Held
     }
 
-    /// Is an ACK held?
+    /// Whether an ACK is held.
     pub fn holds(&self) -> bool {
         self.deadline.is_some()
     }
@@ -151,7 +151,7 @@ impl Stack {
         self.deadline.unwrap_or(NEVER)
     }
 
-    /// The deadline has come, and this ACK leaves for what was held.
+    /// Records that this ACK leaves for the held one, as the deadline has come.
     pub fn left(&mut self, policy: &StackPolicy, ack: &Packet, now: Nanos) {
         self.deadline = None;
         if let Some(flow) = &mut self.flow {
@@ -160,5 +160,5 @@ impl Stack {
     }
 }
 
-// The contract's bound of a hold is never above what RFC 1122 §4.2.3.2 allows.
+// The contract's hold bound never exceeds what RFC 1122 §4.2.3.2 allows.
 const _: () = assert!(sys::AW_HOLD_MAX_US <= 500_000);

@@ -1,25 +1,25 @@
-//! What the two ends count.
+//! Counters of the two ends.
 
 use ackwise_queue::Nanos;
 
 /// Counters of a sender. Bytes are payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SenderStats {
-    /// Data segments sent, retransmissions among them.
+    /// Data segments sent, including retransmissions.
     pub data_segments: u64,
-    /// Payload sent, retransmissions among it.
+    /// Payload sent, including retransmissions.
     pub data_bytes: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmits: u64,
-    /// Payload sent again.
+    /// Payload retransmitted.
     pub retransmitted_bytes: u64,
-    /// ACKs that arrived and were taken.
+    /// ACKs received and accepted.
     pub acks: u64,
-    /// ACKs that arrived and were duplicates.
+    /// Duplicate ACKs received.
     pub dup_acks: u64,
     /// Payload acknowledged cumulatively.
     pub acked_bytes: u64,
-    /// Fast retransmissions: times that recovery began by duplicates or SACK.
+    /// Fast recoveries: how many times recovery began by duplicates or SACK.
     pub fast_recoveries: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
@@ -27,15 +27,15 @@ pub struct SenderStats {
     pub tail_probes: u64,
     /// Reductions for ECN echoes.
     pub ecn_reductions: u64,
-    /// Reductions taken back because nothing was lost.
+    /// Reductions undone because nothing was lost.
     pub undos: u64,
     /// RTT samples.
     pub rtt_samples: u64,
-    /// Sum of them, for the mean.
+    /// Sum of the RTT samples, for the mean.
     pub rtt_sum_ns: u128,
-    /// The least of them; `Nanos::MAX` if there are none.
+    /// Minimum RTT sample; `Nanos::MAX` if there are none.
     pub rtt_min_ns: Nanos,
-    /// The last of them.
+    /// Last RTT sample.
     pub rtt_last_ns: Nanos,
     /// When the handshake was done.
     pub established_at: Option<Nanos>,
@@ -50,19 +50,19 @@ pub struct ReceiverStats {
     pub data_segments: u64,
     /// Segments that arrived above a hole.
     pub out_of_order: u64,
-    /// Segments that held nothing new.
+    /// Segments with no new data.
     pub duplicates: u64,
-    /// Segments that came marked.
+    /// Segments that arrived with a CE mark.
     pub ce_marks: u64,
     /// Bytes delivered to the application, in order.
     pub delivered_bytes: u64,
-    /// ACKs sent, SYN-ACKs not among them.
+    /// ACKs sent, without SYN-ACKs.
     pub acks: u64,
-    /// ACKs that were sent because the timer fired.
+    /// ACKs sent because the timer fired.
     pub delayed_acks: u64,
-    /// ACKs that were sent with the same number as the one before.
+    /// ACKs sent with the same number as the previous one.
     pub dup_acks: u64,
-    /// ACKs that were sent with SACK blocks.
+    /// ACKs sent with SACK blocks.
     pub sack_acks: u64,
     /// Candidates that a policy in the stack withheld.
     pub withheld: u64,

@@ -1,8 +1,8 @@
 //! The transmission control block of a sender (RFC 9293 §3.3.1): sequence state, windows,
 //! timers and counters.
 //!
-//! The sender drives the connection and loss recovery repairs it; both work on this. What
-//! depends on how losses are repaired is not here.
+//! The sender drives the connection and the loss recovery repairs it; both work on this
+//! state. State that depends on how losses are repaired is elsewhere.
 
 use std::sync::Arc;
 
@@ -22,32 +22,32 @@ use super::stats::SenderStats;
 use crate::packet::{AckRateOption, Direction, Flags, FlowId, Packet, Sack};
 use crate::time::NEVER;
 
-/// What the timer is for. There is one, as in Linux.
+/// The purpose of the timer. There is one timer, as in Linux.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Timer {
     /// The retransmission timeout (RFC 6298).
     Retransmit,
     /// A tail loss probe (RFC 8985 §7).
     Probe,
-    /// The end of the time that reordering may take (RFC 8985 §6).
+    /// The reordering timer (RFC 8985 §6).
     Reorder,
 }
 
-/// The state of a sender that every loss recovery has in common. Sequence numbers and
+/// The state of a sender that all loss recoveries share. Sequence numbers and
 /// windows are bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Tcb {
     pub flow: FlowId,
     pub config: Arc<SenderConfig>,
-    /// There are data up to here.
+    /// End of the data supplied by the application.
     pub supplied: u64,
-    /// First byte that is not acknowledged (SND.UNA).
+    /// First byte not yet acknowledged (SND.UNA).
     pub una: u64,
-    /// Next byte to be sent (SND.NXT). After a timeout it may go back.
+    /// Next byte to be sent (SND.NXT). It may move back after a timeout.
     pub nxt: u64,
-    /// First byte that was never sent.
+    /// First byte never sent.
     pub max: u64,
-    /// Right edge of the window that the receiver offers.
+    /// Right edge of the receiver's offered window.
     pub edge: u64,
     /// The window in the last ACK (SND.WND).
     pub offered: u64,
@@ -58,46 +58,46 @@ pub(crate) struct Tcb {
     pub validation: CwndValidation,
     timer: Timer,
     timer_at: Nanos,
-    /// Paces at the rate of a congestion control that has one.
+    /// The pacer for a congestion control that sets a pacing rate.
     pub pacer: Pacer,
     /// Nothing new leaves before this time.
     pub pace_at: Nanos,
-    /// Nothing new leaves before an ACK comes after `pace_at`.
+    /// Nothing new leaves before an ACK arrives after `pace_at`.
     pub pausing: bool,
-    /// 8 × SRTT to the nanosecond, for pacing by bursts; 0 before the first sample.
+    /// 8 × SRTT in nanoseconds, for pacing by bursts; 0 before the first sample.
     burst_srtt8: Nanos,
     /// Segments that may still leave for this event.
     pub burst: u32,
-    /// New segments of the chunk that is being sent, and the most that it may have.
+    /// New segments of the current chunk, and their maximum.
     pub chunk: u32,
     pub chunk_most: u32,
-    /// When a packet left last.
+    /// When the last packet left.
     pub last_sent: Nanos,
-    /// The newest TSval of the receiver.
+    /// The newest TSval received.
     pub tsrecent: u64,
-    /// The next data say CWR.
+    /// Whether the next data carry CWR.
     pub owe_cwr: bool,
-    /// The next data say that an ACK came marked.
+    /// Whether the next data report that an ACK arrived marked.
     pub owe_ack_ce: bool,
-    /// Where what asked for an ACK at once ends, the farthest.
+    /// The highest end of a segment that requested an immediate ACK.
     pub ask_ack_end: u64,
-    /// What was asked of the receiver.
+    /// The ACK rate requested from the receiver.
     pub ack_rate: AckRateState,
-    /// What is known of lost ACKs, with ACK congestion control.
+    /// What is known about lost ACKs, with ACK congestion control.
     pub ack_ratio: Option<Box<AckRatioState>>,
-    /// In the slow start after a timeout.
+    /// Whether the sender is in the slow start after a timeout.
     pub slow_restart: bool,
     pub stats: SenderStats,
 }
 
-/// What may hold a segment back beside the window, and what does not in this case.
+/// Exemptions of a segment from limits other than the window.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Gate {
-    /// Bursts and the pauses between them do not hold it back (Limited Transmit).
+    /// Bursts and the pauses between them do not delay it (Limited Transmit).
     pub past_bursts: bool,
-    /// The pacing rate does not hold it back.
+    /// The pacing rate does not delay it.
     pub past_rate: bool,
-    /// Segments of the next burst; `max_burst` if `None`.
+    /// Segments in the next burst; `max_burst` if `None`.
     pub burst: Option<u32>,
 }
 
@@ -110,7 +110,7 @@ impl Tcb {
             una: 0,
             nxt: 0,
             max: 0,
-            // The SYN-ACK tells; without a handshake the first ACK does.
+            // The SYN-ACK sets it; without a handshake the first ACK does.
             edge: u64::MAX,
             offered: 0,
             window: CongestionWindow::new(&config),
@@ -150,33 +150,33 @@ impl Tcb {
         u64::from(self.config.mss)
     }
 
-    /// The smoothed round-trip time, once there is one.
+    /// The smoothed round-trip time, once one was measured.
     pub fn srtt(&self) -> Option<Nanos> {
         self.rtt.srtt(&self.config.rto)
     }
 
-    /// The retransmission timeout as it stands, backed off.
+    /// The current retransmission timeout, including back-off.
     pub fn rto(&self) -> Nanos {
         self.rtt.rto(&self.config.rto)
     }
 
-    /// Notes that the application has more data; `u64::MAX` never ends.
+    /// Records that the application has more data; `u64::MAX` never ends.
     pub fn supply(&mut self, bytes: u64) {
         self.supplied = self.supplied.saturating_add(bytes).min(UNLIMITED);
     }
 
-    /// Bytes that were supplied and not sent yet.
+    /// Bytes supplied and not yet sent.
     pub fn unsent(&self) -> u64 {
         self.supplied - self.max
     }
 
-    /// The congestion window, no larger than the configured limit.
+    /// The congestion window, bounded by the configured limit.
     pub fn limited_cwnd(&self) -> u64 {
         self.window.cwnd.min(self.config.window_limit)
     }
 
-    /// Whether an ACK is a duplicate (RFC 5681 §2): nothing new, no data, the same window,
-    /// and something outstanding.
+    /// Whether an ACK is a duplicate (RFC 5681 §2): it acknowledges nothing new, carries no data and the
+    /// same window, and something is outstanding.
     pub fn is_duplicate(&self, p: &Packet) -> bool {
         p.payload == 0
             && p.ack == self.una
@@ -184,14 +184,14 @@ impl Tcb {
             && (p.window == self.offered || self.offered == 0)
     }
 
-    /// Moves `una` to the number that an ACK acknowledges.
+    /// Moves `una` to the number of an ACK.
     pub fn take_ack(&mut self, p: &Packet) {
         self.stats.acked_bytes += p.ack - self.una;
         self.una = p.ack;
         self.nxt = self.nxt.max(self.una);
     }
 
-    /// Takes the RTT sample of a segment that left at `sent`.
+    /// Takes the RTT sample of a segment sent at `sent`.
     pub fn sample(&mut self, sent: Nanos, now: Nanos) {
         let rtt = now - sent;
         self.stats.rtt_samples += 1;
@@ -202,8 +202,8 @@ impl Tcb {
             .sample(&self.config.rto, sent, now, self.una, self.nxt);
     }
 
-    /// The RTT that paces bursts. It is not the timer's: each ACK counts, on a clock
-    /// without ticks.
+    /// Takes an RTT sample for pacing by bursts. It differs from the timer's: each ACK counts, on a
+    /// clock without ticks.
     pub fn sample_for_bursts(&mut self, p: &Packet, now: Nanos) {
         let bursts = matches!(self.config.pacing, Pacing::Burst | Pacing::BurstByAcks);
         if bursts && !p.flags.contains(Flags::SYNTHETIC) && p.tsecr <= now {
@@ -215,7 +215,7 @@ impl Tcb {
         }
     }
 
-    /// 8 × the round trip that a burst takes its share of.
+    /// 8 × the round trip of which a burst takes its share.
     fn burst_rtt8(&self) -> Nanos {
         match self.burst_srtt8 {
             0 => self.srtt().unwrap_or(0) * 8,
@@ -223,7 +223,7 @@ impl Tcb {
         }
     }
 
-    /// A new event: a whole burst may leave for it.
+    /// Allows a whole burst for a new event.
     pub fn renew_burst(&mut self) {
         self.chunk = 0;
         self.burst = match self.config.max_burst {
@@ -232,7 +232,7 @@ impl Tcb {
         };
     }
 
-    /// What the timer is for.
+    /// The purpose of the timer.
     pub fn timer(&self) -> Timer {
         self.timer
     }
@@ -242,13 +242,13 @@ impl Tcb {
         self.timer_at
     }
 
-    /// Starts the timer, in the place of what it was for before.
+    /// Sets the timer, replacing its earlier purpose.
     pub fn set_timer(&mut self, timer: Timer, at: Nanos) {
         self.timer = timer;
         self.timer_at = at;
     }
 
-    /// Stops the timer; what it was for stays noted.
+    /// Stops the timer; its purpose is remembered.
     pub fn stop_timer(&mut self) {
         self.timer_at = NEVER;
     }
@@ -258,10 +258,10 @@ impl Tcb {
         self.set_timer(Timer::Retransmit, now.saturating_add(self.rto()));
     }
 
-    /// After an ACK of new data: the retransmission timer starts anew if something is
+    /// Restarts the retransmission timer after an ACK of new data if something is
     /// outstanding (RFC 6298 §5.2 and §5.3).
     pub fn rearm(&mut self, now: Nanos) {
-        // With no ACK to come, the timer ends the pause between two bursts.
+        // If no ACK is to come, the timer ends the pause between two bursts.
         let waits = self.config.pacing == Pacing::BurstByAcks && self.supplied > self.max;
         if self.max > self.una || waits {
             self.arm(now);
@@ -270,8 +270,8 @@ impl Tcb {
         }
     }
 
-    /// Whether pacing and the limit of bursts let a segment out now; if so, it counts as
-    /// one of the burst. `window` is what a burst is a share of.
+    /// Whether pacing and the burst limit let a segment leave now; if so, the segment counts
+    /// towards the burst. A burst is a share of `window`.
     pub fn may_leave(&mut self, now: Nanos, window: u64, gate: Gate) -> bool {
         if (now < self.pace_at || self.pausing) && !gate.past_bursts {
             return false;
@@ -299,14 +299,14 @@ impl Tcb {
     pub fn next_new(&self) -> Option<u64> {
         let mut len = self.mss().min(self.supplied - self.nxt);
         let offered = self.edge.saturating_sub(self.nxt);
-        // A window smaller than a segment must not stop the flow for ever.
+        // A window smaller than a segment must not stall the flow forever.
         if offered < len && self.max == self.una {
             len = offered;
         }
         (len > 0 && len <= offered).then_some(len)
     }
 
-    /// A packet of this connection that leaves now.
+    /// A packet of this connection, sent now.
     #[inline]
     pub fn packet(&self, mut flags: Flags, seq: u64, payload: u32, now: Nanos) -> Packet {
         if self.config.timestamps {
@@ -328,8 +328,8 @@ impl Tcb {
         }
     }
 
-    /// The window field of data: a constant, or for a receiver that wants to know it the
-    /// congestion window in whole segments.
+    /// The window field of data: a constant, or the cwnd hint for the receiver in whole
+    /// segments.
     fn told_window(&self) -> u64 {
         if !self.config.cwnd_hint {
             return 65_535;

@@ -13,7 +13,7 @@ use ackwise_sim::tcp::{Receiver, Sender, configure};
 pub const MS: Nanos = 1_000_000;
 pub const SECOND: Nanos = 1_000 * MS;
 
-/// What happens to a packet on its way.
+/// What happens to a packet on the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     Pass,
@@ -28,7 +28,7 @@ type Judge = Box<dyn FnMut(&Packet, usize) -> Fate>;
 /// One direction: rate, drop-tail queue, delay.
 pub struct Pipe {
     pub delay: Nanos,
-    /// 0 is unlimited.
+    /// Bits per second; 0 means unlimited.
     pub rate_bps: u64,
     /// Packets waiting and in service.
     pub limit: usize,
@@ -64,7 +64,7 @@ impl Pipe {
         self
     }
 
-    /// When the packet arrives at the other end; twice if it is doubled.
+    /// Arrival times of the packet at the other end; two if it is duplicated.
     fn carry(&mut self, p: &mut Packet, now: Nanos) -> Vec<Nanos> {
         let n = self.seen;
         self.seen += 1;
@@ -98,7 +98,7 @@ impl Pipe {
     }
 }
 
-/// What left an end, in order.
+/// A packet that left an end, with the time.
 #[derive(Debug, Clone, Copy)]
 pub struct Sent {
     pub at: Nanos,
@@ -119,7 +119,7 @@ pub struct Net {
     pub keep_log: bool,
 }
 
-/// The ends as a flow's options make them, on a path of 1500 bytes.
+/// The two ends for a flow's options, on a path with an MTU of 1500 bytes.
 pub fn ends(cc: &str, model: &TcpModel, socket: &SocketOptions) -> (Sender, Receiver) {
     let (s, r) = configure(cc, model, socket, 1500).unwrap();
     (
@@ -150,7 +150,7 @@ impl Net {
         self.drain();
     }
 
-    /// Everything that wants to leave, leaves.
+    /// Sends everything that is ready to leave.
     pub fn drain(&mut self) {
         self.drain_sender();
         self.drain_receiver();
@@ -185,7 +185,7 @@ impl Net {
         }
     }
 
-    /// The next thing that happens, not after `until`; false if there is none.
+    /// Handles the next event at or before `until`; returns false if there is none.
     pub fn step(&mut self, until: Nanos) -> bool {
         let timers = [self.sender.next_timer(), self.receiver.next_timer()];
         let timer = timers.into_iter().flatten().min();
@@ -236,7 +236,7 @@ impl Net {
         while self.step(until) {}
     }
 
-    /// Data segments in the order they left: (time, number of the first segment, again).
+    /// Data segments in the order in which they left: (time, number of the first segment, again).
     pub fn data(&self) -> Vec<(Nanos, u64, bool)> {
         let mss = u64::from(self.sender.config().mss);
         self.log
@@ -249,7 +249,7 @@ impl Net {
             .collect()
     }
 
-    /// ACKs in the order they left.
+    /// ACKs in the order in which they left.
     pub fn acks(&self) -> Vec<Sent> {
         self.log
             .iter()

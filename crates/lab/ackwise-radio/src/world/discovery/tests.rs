@@ -1,4 +1,4 @@
-//! AODV on fields made by hand.
+//! AODV on small fields.
 
 use crate::scenario::RadioModel;
 
@@ -16,12 +16,12 @@ fn world_of(places: &[(f64, f64)], radio: RadioModel) -> World {
         capture_db: Some(4.0),
         ..radio
     };
-    // No packet is to be lost to a busy channel.
+    // No packet may be lost to a busy channel.
     (radio.mac.max_be, radio.mac.max_backoffs) = (8, 10);
     World::new(places, &radio, &[], 1)
 }
 
-/// A packet of padding, and whether it found a way within so long.
+/// Sends a packet of padding; returns whether it arrived within this time.
 fn send(world: &mut World, from: NodeId, to: NodeId, for_: Nanos) -> bool {
     let packet = Datagram {
         from,
@@ -54,8 +54,8 @@ fn chain() -> World {
     world(&CHAIN)
 }
 
-/// Rings of one and three hops: 0 asks twice, who hears the second passes it on, the
-/// target answers, and its answer is passed back.
+/// Rings of one and three hops: 0 asks twice, the nodes that hear the second request pass it on,
+/// the target answers, and its answer is passed back.
 #[test]
 fn a_target_three_hops_away_is_found_by_the_second_ring() {
     let mut world = chain();
@@ -73,7 +73,7 @@ fn a_target_three_hops_away_is_found_by_the_second_ring() {
     assert_eq!(sent(&world), [2, 2, 2, 1, 1]);
 }
 
-/// 4 asks its neighbours; 0 and 1 know the way. 3 hears of 4 from them.
+/// 4 asks its neighbours; 0 and 1 know the route, and tell 3 about 4.
 #[test]
 fn who_knows_the_way_answers_for_the_target() {
     let mut world = chain();
@@ -130,11 +130,11 @@ fn a_break_is_told_to_who_uses_the_way_and_goes_round() {
     let before = sent(&world);
     assert!(send(&mut world, 4, 3, SECOND));
     assert_eq!(world.nodes[0].router.routes[3].next, other);
-    // A lost way of three hops is looked for within five: no ring of one.
+    // The first search for a lost route of three hops covers five: no ring of one.
     assert_eq!(sent(&world)[4] - before[4], 1);
 }
 
-/// An error that got lost leaves no black hole: who sends on is told again.
+/// A lost error leaves no black hole: a node that continues to send is told again.
 #[test]
 fn who_sends_into_a_lost_way_is_told() {
     let mut world = diamond();
@@ -146,7 +146,7 @@ fn who_sends_into_a_lost_way_is_told() {
     assert!(send(&mut world, 4, 3, SECOND));
 }
 
-/// A way lives three seconds after its last use; six after a reply.
+/// A route lives three seconds after its last use, and six after a reply.
 #[test]
 fn ways_that_nobody_uses_run_out() {
     let mut world = chain();
@@ -160,8 +160,8 @@ fn ways_that_nobody_uses_run_out() {
     assert!(!world.nodes[0].router.is_valid(3, world.now));
 }
 
-/// Rings of 1, 3, 5, 7 take 80 ms for each hop and two more, 1.92 s; three searches
-/// of the whole network 2.8, 5.6 and 11.2 s.
+/// Rings of 1, 3, 5, 7 take 80 ms for each hop plus two, 1.92 s in total; three searches
+/// of the whole network take 2.8, 5.6 and 11.2 s.
 #[test]
 fn a_node_that_is_not_there_is_given_up_after_seven_searches() {
     let mut world = world(&[(0.0, 0.0), (500.0, 0.0)]);
@@ -172,8 +172,8 @@ fn a_node_that_is_not_there_is_given_up_after_seven_searches() {
     assert_eq!((sent(&world)[0], world.nodes[0].counts.unrouted), (7, 1));
 }
 
-/// Who is on a way says so each second; 4, beside it, does not. A relay that says nothing any more
-/// is gone after two seconds, although nobody sent it anything.
+/// Nodes on a route send a hello each second; 4, beside it, does not. A relay that falls silent
+/// counts as gone after two seconds, although nobody sent it anything.
 #[test]
 fn hellos_find_a_silent_neighbour() {
     let radio = RadioModel {
@@ -199,12 +199,12 @@ fn hellos_find_a_silent_neighbour() {
     let over = |world: &World| world.nodes[0].router.routes[3].valid;
     while over(&world) && world.step(silent_from + 10 * SECOND) {}
     let took = world.now - silent_from;
-    // Its last hello was up to a second ago, and 0 looks once a second.
+    // Its last hello was up to a second ago, and 0 checks once per second.
     assert!((SECOND..=3 * SECOND).contains(&took), "{took}");
 }
 
-/// Who finds the break looks for the target itself, and the packet goes on by the other way: its
-/// sender searches for nothing, and is not told.
+/// The node that finds the break searches for the target itself, and the packet takes the other route.
+/// The packet's sender does not search, and is not told.
 #[test]
 fn a_local_repair_saves_the_packet() {
     let radio = RadioModel {
@@ -219,7 +219,7 @@ fn a_local_repair_saves_the_packet() {
     assert_eq!(world.nodes[0].router.routes[3].next, 3 - first);
     assert!(world.nodes[4].router.is_valid(3, world.now));
     assert_eq!(world.nodes[4].router.seq, own, "no search of 4's");
-    // No other way: one search, of 2 + 2 hops and 80 ms each and two more, then 4 is told.
+    // No other route: one search of 2 + 2 hops, with 80 ms for each and two more; then 4 is told.
     let mut world = diamond_of(radio);
     world.air.deafen(1);
     world.air.deafen(2);

@@ -1,4 +1,4 @@
-//! Sleep against sums by hand.
+//! Sleep compared with sums by hand.
 
 use std::time::Duration;
 
@@ -24,13 +24,13 @@ fn radio() -> RadioModel {
     }
 }
 
-/// A world without flows goes on until then.
+/// Runs a world without flows until this time.
 fn run(world: &mut World, until: Nanos) -> RadioResult {
     while world.step(until) {}
     world.result(0)
 }
 
-/// A world whose nodes wake at these times, and every 125 ms after.
+/// A world whose nodes wake at these times, and every 125 ms after them.
 fn world(places: &[(f64, f64)], model: &RadioModel, phases: &[Nanos]) -> World {
     let mut world = World::new(places, model, &[], 1);
     world.queue.clear();
@@ -43,8 +43,8 @@ fn world(places: &[(f64, f64)], model: &RadioModel, phases: &[Nanos]) -> World {
 
 const TWO: [(f64, f64); 2] = [(0.0, 0.0), (30.0, 0.0)];
 
-/// Joules of a radio that was on and silent, received and sent for so long, and slept for the
-/// rest of so many seconds.
+/// Joules of a radio that was on and silent, received, and sent for these times, and slept for the
+/// rest of the total time `all`.
 fn joules(on: Nanos, received: Nanos, sent: Nanos, all: Nanos) -> f64 {
     let volts = 3.0;
     let asleep = all - on - received - sent;
@@ -52,8 +52,8 @@ fn joules(on: Nanos, received: Nanos, sent: Nanos, all: Nanos) -> f64 {
     volts * (charge(on, 1.38) + charge(received, 19.6) + charge(sent, 17.0) + charge(asleep, 0.06))
 }
 
-/// Two checks of 192 us each 125 ms. With 1.38 mA on and 0.06 mA off:
-/// (0.384 * 1.38 + 124.616 * 0.06) / 125 = 0.0640550 mA; with 19.6 mA on 0.1200269 mA.
+/// Two checks of 192 µs every 125 ms. With 1.38 mA on and 0.06 mA off:
+/// (0.384 * 1.38 + 124.616 * 0.06) / 125 = 0.0640550 mA; with 19.6 mA on, 0.1200269 mA.
 #[test]
 fn the_mean_current_of_an_idle_node_over_an_hour() {
     for (idle_ma, mean_ma) in [(1.38, 0.064_055_04), (19.6, 0.120_026_88)] {
@@ -76,10 +76,10 @@ fn the_mean_current_of_an_idle_node_over_an_hour() {
     }
 }
 
-/// One frame of 99 bytes, 3.360 ms on the air, between nodes that wake at 20 and 60 ms; the
-/// sender has it at 0 and draws no back-off. It looks for 592 us and turns for 192. Copies begin
-/// at 0.784 ms and each 3.760 ms: the sixteenth at 57.184 lasts until 60.544, is sensed by the
-/// check at 60, and the seventeenth, at 60.944, is received until 64.304 and acknowledged from
+/// One frame of 99 bytes, 3.360 ms on the air, between nodes that wake at 20 and 60 ms. The
+/// sender has it at 0 and draws no back-off. Its CCA takes 592 µs, and its turnaround 192 µs. Copies
+/// begin at 0.784 ms and every 3.760 ms. The sixteenth, from 57.184 to 60.544, is sensed by the
+/// check at 60; the seventeenth, from 60.944 to 64.304, is received, and acknowledged from
 /// 64.496 to 64.848.
 #[test]
 fn an_exchange_with_a_neighbour_whose_time_is_not_known() {
@@ -90,7 +90,7 @@ fn an_exchange_with_a_neighbour_whose_time_is_not_known() {
     let result = run(&mut world, 100 * MS);
     assert_eq!((result.nodes[0].frames, result.nodes[1].acks), (17, 1));
     assert_eq!(world.delivered, 1);
-    // The sender's own check at 20 ms finds it sending.
+    // The sender's own check at 20 ms happens while it sends.
     let sender = joules(
         (592 + 192 + 16 * 400 + 192) * US,
         352 * US,
@@ -103,7 +103,7 @@ fn an_exchange_with_a_neighbour_whose_time_is_not_known() {
     assert_eq!(world.nodes[0].sleeper.locked, [1]);
 }
 
-/// Node 0 has a packet for node 1 now.
+/// Queues a packet of node 0 for node 1.
 fn send(world: &mut World, bytes: u32) {
     let datagram = crate::frame::Datagram {
         from: 0,
@@ -116,7 +116,7 @@ fn send(world: &mut World, bytes: u32) {
 }
 
 /// The next packet is for the check at 185 ms: a copy from 184.808 ms on, which the check senses,
-/// and one that is received, from 188.568 to 191.928, and acknowledged until 192.472.
+/// and one from 188.568 to 191.928 that is received, and acknowledged until 192.472.
 #[test]
 fn an_exchange_with_one_whose_time_is_known_takes_two_copies() {
     let mut model = radio();
@@ -141,8 +141,8 @@ fn an_exchange_with_one_whose_time_is_known_takes_two_copies() {
     assert!((taken(1) - receiver).abs() < 1e-12, "{}", taken(1));
 }
 
-/// A saturated sender whose neighbour's time is known has a frame through at each of its
-/// wake-ups, by two copies: a check and seven slots of back-off ahead are shorter than a copy.
+/// A saturated sender that knows its neighbour's wake-ups delivers a frame at each of them, in two
+/// copies: a check and seven slots of back-off ahead are shorter than a copy.
 /// Without phase lock it sends from one of its neighbour's wake-ups to the next.
 #[test]
 fn a_frame_each_interval_and_what_phase_lock_saves() {
@@ -157,7 +157,7 @@ fn a_frame_each_interval_and_what_phase_lock_saves() {
     };
     let (copies, frames) = sent(true);
     assert!((frames - 600.0 / 0.125).abs() <= 2.0, "{frames}");
-    // Of the first, up to an interval of copies.
+    // The first frame takes up to an interval of copies.
     assert!((0.0..36.0).contains(&(copies - 2.0 * frames)), "{copies}");
     let (copies, frames) = sent(false);
     let all = 125.0 / 3.76;
@@ -165,7 +165,7 @@ fn a_frame_each_interval_and_what_phase_lock_saves() {
     assert!((0.9 * all..all).contains(&each), "{each} {all}");
 }
 
-/// A packet for all goes on for a whole interval and a wake-up; each of three neighbours takes
+/// A broadcast is sent for a whole interval and a wake-up; each of three neighbours receives
 /// it once, whenever it wakes.
 #[test]
 fn everybody_hears_what_is_for_all_once() {
@@ -183,21 +183,21 @@ fn everybody_hears_what_is_for_all_once() {
     };
     world.enqueue(0, None, datagram);
     let result = run(&mut world, SECOND);
-    // 63 bytes with the header of the MAC, 2.208 ms, and a gap: 2.608 ms for 125.884.
+    // 63 bytes with the MAC header take 2.208 ms, and a gap makes 2.608 ms, for 125.884 ms.
     assert_eq!(result.nodes[0].frames, 49);
-    // Nobody passes it on.
+    // No node passes it on.
     let taken: Vec<u64> = result.nodes.iter().map(|node| node.unrouted).collect();
     assert_eq!(taken, [0, 1, 1, 1]);
     assert!(result.nodes.iter().all(|node| node.acks == 0));
 }
 
-/// Who wakes while a frame for another is in the air listens to one copy of it and sleeps.
+/// A node that wakes while a frame for another is in the air listens to one copy and sleeps.
 #[test]
 fn what_a_third_node_overhears() {
     let places = [(0.0, 0.0), (30.0, 0.0), (0.0, 30.0)];
     let mut model = radio();
     (model.mac.min_be, model.mac.max_be) = (0, 0);
-    // The check at 10 ms falls into the copy from 8.304 to 11.664; the next is from 12.064 on.
+    // The check at 10 ms hits the copy from 8.304 to 11.664; the next copy begins at 12.064.
     let mut world = world(&places, &model, &[80 * MS, 60 * MS, 10 * MS]);
     send(&mut world, 88);
     let result = run(&mut world, 100 * MS);
@@ -205,8 +205,8 @@ fn what_a_third_node_overhears() {
     assert!((result.joules[2] - third).abs() < 1e-12, "{result:?}");
 }
 
-/// 60 m away frames are sensed, and not received: the node waits for no longer than the longest
-/// frame and a gap take, eight times 592 us.
+/// At 60 m frames are sensed but not received: the node waits no longer than the longest
+/// frame and a gap take, eight times 592 µs.
 #[test]
 fn who_hears_noise_only_does_not_listen_for_long() {
     let places = [(0.0, 0.0), (30.0, 0.0), (-60.0, 0.0)];
@@ -219,8 +219,8 @@ fn who_hears_noise_only_does_not_listen_for_long() {
     assert!((result.joules[2] - third).abs() < 1e-12, "{result:?}");
 }
 
-/// Two senders, one receiver: the back-offs ahead of its wake-up tell who is first, and the
-/// other one finds the channel busy and takes the next.
+/// Two senders and one receiver: the back-offs ahead of its wake-up decide which sender is first. The
+/// other one finds the channel busy and takes the next wake-up.
 #[test]
 fn two_senders_take_turns() {
     let places = [(0.0, 0.0), (30.0, 0.0), (60.0, 0.0)];

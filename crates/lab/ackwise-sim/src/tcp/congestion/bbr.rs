@@ -1,8 +1,8 @@
-//! BBR version 1, as Linux 6.12 has it (Cardwell et al., "BBR: Congestion-Based Congestion
+//! BBR version 1, as in Linux 6.12 (Cardwell et al., "BBR: Congestion-Based Congestion
 //! Control", CACM 60(2), 2017; draft-cardwell-iccrg-bbr-congestion-control-00).
 //!
-//! BBR models the path by two numbers and sends at the rate and with the window that
-//! follow from them:
+//! BBR models the path by two numbers, from which the pacing rate and the window
+//! follow:
 //!
 //! ```text
 //! bandwidth  = max of delivery-rate samples over 10 round trips
@@ -22,8 +22,8 @@
 //!   ProbeRtt: no more than four segments in flight, when min_rtt is 10 s old
 //! ```
 //!
-//! Where a policer holds the rate down, losses show it, and the long-term rate over
-//! several round trips takes the place of the maximum ("lt" below).
+//! Where a policer limits the rate, losses reveal it, and the long-term rate over
+//! several round trips replaces the maximum ("lt" below).
 
 use ackwise_queue::Nanos;
 use ackwise_rng::Rng;
@@ -39,19 +39,19 @@ use crate::tcp::recovery_state::RecoveryState;
 const MS: Nanos = 1_000_000;
 const SECOND: Nanos = 1_000 * MS;
 
-/// Tells the draws of BBR from those of others with the same seed.
+/// Separates BBR's random draws from others with the same seed.
 const STREAM: u64 = 0x6262_7200;
 
-/// Gains are in 1/256, as in Linux.
+/// The unit of gains: 1/256, as in Linux.
 const UNIT: u64 = 256;
-/// Bandwidths are segments per microsecond, in 2⁻²⁴.
+/// The unit of bandwidths: 2⁻²⁴ segments per microsecond.
 const BANDWIDTH_SHIFT: u32 = 24;
 
-/// 2/ln 2: doubles the rate each round trip.
+/// 2/ln 2, which doubles the rate each round trip.
 const HIGH_GAIN: u64 = UNIT * 2885 / 1000 + 1;
-/// Its inverse, to drain the queue that Startup made.
+/// The inverse of `HIGH_GAIN`, to drain the queue that Startup built.
 const DRAIN_GAIN: u64 = UNIT * 1000 / 2885;
-/// In ProbeBandwidth: room for delayed and stretched ACKs.
+/// The window gain in ProbeBandwidth: room for delayed and stretched ACKs.
 const CWND_GAIN: u64 = 2 * UNIT;
 /// The phases of ProbeBandwidth: probe for more, drain what that queued, cruise.
 const CYCLE: [u64; 8] = [
@@ -67,45 +67,45 @@ const CYCLE: [u64; 8] = [
 /// The cycle starts in any phase but the second.
 const CYCLE_START: u64 = 7;
 
-/// Round trips over which the bandwidth is the maximum.
+/// Round trips over which the maximum bandwidth is taken.
 const BANDWIDTH_ROUNDS: u64 = CYCLE.len() as u64 + 2;
-/// Time over which the RTT is the minimum.
+/// Time over which the minimum RTT is taken.
 const MIN_RTT_WINDOW: Nanos = 10 * SECOND;
-/// How long ProbeRtt holds the window down, at least.
+/// How long ProbeRtt keeps the window low, at least.
 const PROBE_RTT_TIME: Nanos = 200 * MS;
-/// The window in ProbeRtt, and the smallest at any time, segments.
+/// The window in ProbeRtt, and the minimum window at any time, in segments.
 const MIN_CWND: u64 = 4;
-/// The window at the start, segments (Linux: `TCP_INIT_CWND`).
+/// The initial window in segments (Linux: `TCP_INIT_CWND`).
 const INITIAL_CWND: u64 = 10;
-/// Paced this much below the estimate, per cent, so that queues do not build.
+/// How far the pacing rate is below the estimate, in per cent, so that queues do not build.
 const PACING_MARGIN: u64 = 1;
-/// Below this rate, bits a second, one segment is a chunk.
+/// Below this rate, in bits per second, a chunk is one segment.
 const ONE_SEGMENT_RATE: u64 = 1_200_000;
-/// The largest chunk, bytes (Linux: `GSO_LEGACY_MAX_SIZE` less headers).
+/// The maximum chunk in bytes (Linux: `GSO_LEGACY_MAX_SIZE` less headers).
 const MAX_CHUNK: u64 = 65_535 - 320;
 
 /// The pipe is full when the bandwidth does not grow by a quarter in [`FULL_ROUNDS`] round
 /// trips.
 const FULL_GROWTH: u64 = UNIT * 5 / 4;
-/// Round trips without a growth of the bandwidth by a quarter, after which the pipe is full.
+/// Round trips without a quarter's growth of the bandwidth after which the pipe is full.
 const FULL_ROUNDS: u32 = 3;
 
-/// Round trips that a long-term sample takes, at least; four times that at most.
+/// Minimum number of round trips of a long-term sample; the maximum is four times that.
 const LT_MIN_ROUNDS: u32 = 4;
-/// Share of segments lost in it, in 1/256.
+/// Share of segments lost in a long-term sample, in 1/256, that suggests a policer.
 const LT_LOSS: u64 = 50;
-/// Two samples are the same within this share, in 1/256, or within [`LT_DIFFERENCE`].
+/// Two samples agree within this share, in 1/256, or within [`LT_DIFFERENCE`].
 const LT_RATIO: u64 = UNIT / 8;
-/// Two samples are the same within this rate, too, bytes a second.
+/// Two samples also agree within this rate, in bytes per second.
 const LT_DIFFERENCE: u64 = 4000 / 8;
-/// Round trips for which the long-term rate holds.
+/// Round trips for which the long-term rate is used.
 const LT_ROUNDS: u32 = 48;
 
-/// Round trips that each of the two halves of the filter for aggregation lasts.
+/// Round trips that each of the two halves of the aggregation filter lasts.
 const EXTRA_ROUNDS: u32 = 5;
-/// The epoch starts anew after so many segments.
+/// The epoch restarts after this many segments.
 const EXTRA_RESET: u64 = 1 << 20;
-/// Aggregation adds no more than this time's worth to the window.
+/// Aggregation adds at most this time's worth to the window.
 const EXTRA_MAX: Nanos = 100 * MS;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl WindowedMax {
         self.best[0].1
     }
 
-    /// A value at a time; `window` in the same unit as time.
+    /// Adds a value; `window` has the unit of `time`.
     fn add(&mut self, window: u64, time: u64, value: u64) {
         let new = (time, value);
         let b = &mut self.best;
@@ -144,7 +144,7 @@ impl WindowedMax {
         }
         let age = time - b[0].0;
         if age > window {
-            // The best has left the window; so may have the second.
+            // The best value has left the window; the second may have, too.
             *b = [b[1], b[2], new];
             if time - b[0].0 > window {
                 *b = [b[1], b[2], new];
@@ -161,26 +161,26 @@ impl WindowedMax {
 /// The long-term rate under a policer.
 #[derive(Debug, Clone, Copy, Default)]
 struct LongTerm {
-    /// A sample is being taken.
+    /// Whether a sample is being taken.
     sampling: bool,
-    /// The rate is used.
+    /// Whether the rate is in use.
     used: bool,
-    /// Round trips in the sample, or since the rate is used.
+    /// Round trips in the sample, or since the rate came into use.
     rounds: u32,
-    /// 0 before the first sample.
+    /// The rate of the last sample; 0 before the first.
     bandwidth: u64,
-    /// At the start of the sample.
+    /// The counters at the start of the sample.
     since: Nanos,
     delivered: u64,
     lost: u64,
 }
 
-/// How many segments more than expected ACKs deliver at a time.
+/// Aggregation: by how many segments ACKs run ahead of the expected delivery.
 #[derive(Debug, Clone, Copy, Default)]
 struct Aggregation {
     epoch: Nanos,
     epoch_acked: u64,
-    /// The most in each half of the filter.
+    /// The maximum in each half of the filter.
     extra: [u64; 2],
     half: usize,
     rounds: u32,
@@ -189,7 +189,7 @@ struct Aggregation {
 /// The state of a connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Bbr {
-    // In a box: senders of other controls shall not be larger for it.
+    // Boxed, so that senders with other controls are no larger for it.
     s: Box<State>,
 }
 
@@ -197,18 +197,18 @@ pub(crate) struct Bbr {
 struct State {
     mode: Mode,
     rng: Rng,
-    /// Payload of a segment, bytes.
+    /// Payload of a segment in bytes.
     mss: u64,
     pacing_gain: u64,
     cwnd_gain: u64,
-    /// Bytes a second; 0 before the connection is open.
+    /// Bytes per second; 0 before the connection is established.
     pacing_rate: u64,
     has_rtt: bool,
 
     bandwidth: WindowedMax,
     rounds: u64,
     round_start: bool,
-    /// A round ends when a segment is acknowledged that was sent after so many were
+    /// A round ends when a segment is acknowledged that was sent after this many were
     /// delivered.
     next_round: u64,
 
@@ -278,7 +278,7 @@ impl CongestionControl for Bbr {
 
     fn on_ack(&mut self, _c: &SenderConfig, _acked: &Acked, _window: &mut CongestionWindow) {}
 
-    /// BBR has none; the window is kept to be restored after the recovery.
+    /// BBR has no threshold; it saves the window, to restore it after the recovery.
     fn ssthresh(&mut self, c: &SenderConfig, window: &CongestionWindow, _in_flight: u64) -> u64 {
         self.s.save_cwnd(window.cwnd / u64::from(c.mss));
         window.ssthresh
@@ -329,7 +329,7 @@ impl CongestionControl for Bbr {
         s.sample_long_term(true, false, path);
     }
 
-    /// Nothing was lost: look again whether the pipe is full.
+    /// Nothing was lost: checks again whether the pipe is full.
     fn on_undo(&mut self, path: &Path) {
         let s = &mut *self.s;
         s.full_bandwidth = 0;
@@ -337,7 +337,7 @@ impl CongestionControl for Bbr {
         s.lt.reset(path);
     }
 
-    /// After a pause segments leave at the estimated rate, not faster.
+    /// After a pause segments leave at the estimated rate, and no faster.
     fn on_transmit_start(&mut self, path: &Path) -> Option<u64> {
         let s = &mut *self.s;
         if !path.app_limited {
@@ -367,12 +367,12 @@ impl CongestionControl for Bbr {
     }
 }
 
-/// Whether more than `time` has passed on a clock that ticks each millisecond.
+/// Whether more than `time` has passed on a clock with ticks of a millisecond.
 fn passed(since: Nanos, time: Nanos, now: Nanos) -> bool {
     now / MS > (since + time) / MS
 }
 
-/// Segments that a bandwidth delivers in a time, in 2⁻²⁴.
+/// Segments that a bandwidth delivers in a time, in units of 2⁻²⁴.
 fn delivered_in(bandwidth: u64, time: Nanos) -> u128 {
     u128::from(bandwidth) * u128::from(time / 1000)
 }
@@ -386,7 +386,7 @@ impl State {
         }
     }
 
-    /// Bytes a second at a gain, less the margin.
+    /// Bytes per second at a gain, less the margin.
     fn bytes_per_second(&self, bandwidth: u64, gain: u64) -> u64 {
         let rate = (u128::from(bandwidth) * u128::from(self.mss) * u128::from(gain)) >> 8;
         let margin = u128::from(1_000_000 / 100 * (100 - PACING_MARGIN));
@@ -425,13 +425,13 @@ impl State {
         }
     }
 
-    /// Segments of a chunk: a millisecond's worth.
+    /// Segments in a chunk: a millisecond's worth.
     fn chunk(&self) -> u64 {
         let bytes = (self.pacing_rate >> 10).min(MAX_CHUNK);
         (bytes / self.mss).max(self.min_chunk()).min(127)
     }
 
-    /// The bandwidth-delay product at a gain, segments, rounded up.
+    /// The bandwidth-delay product at a gain, in segments, rounded up.
     fn bdp(&self, bandwidth: u64, gain: u64) -> u64 {
         let Some(min_rtt) = self.min_rtt else {
             return INITIAL_CWND;
@@ -441,7 +441,7 @@ impl State {
         u64::try_from(product.div_ceil(unit)).unwrap_or(u64::MAX / 4)
     }
 
-    /// Room for chunks at the sender, in its device and at the receiver; an even number.
+    /// Adds room for chunks at the sender, in its device and at the receiver; an even number.
     fn quantized(&self, cwnd: u64) -> u64 {
         let even = (cwnd + 3 * self.chunk() + 1) & !1;
         if self.mode == Mode::ProbeBandwidth && self.cycle == 0 {
@@ -451,12 +451,12 @@ impl State {
         }
     }
 
-    /// What is to be in flight at a gain.
+    /// The target for packets in flight at a gain.
     fn inflight(&self, bandwidth: u64, gain: u64) -> u64 {
         self.quantized(self.bdp(bandwidth, gain))
     }
 
-    /// What will be in the network when pacing lets the next chunk out.
+    /// The segments that will be in the network when pacing lets the next chunk leave.
     fn in_flight_at_departure(&self, path: &Path, in_flight: u64) -> u64 {
         let wait = path.departure.saturating_sub(path.now);
         let delivered = (delivered_in(self.bandwidth(), wait) >> BANDWIDTH_SHIFT) as u64;
@@ -495,8 +495,8 @@ impl State {
         }
     }
 
-    /// Looks for a policer: a loss starts a sample, a loss ends it some round trips later,
-    /// and two that are alike and lose much are the policer's rate.
+    /// Looks for a policer. A loss starts a sample, and a loss ends it some round trips later.
+    /// Two samples that agree and have high loss give the policer's rate.
     fn sample_long_term(&mut self, losses: bool, app_limited: bool, path: &Path) {
         if self.lt.used {
             if self.mode == Mode::ProbeBandwidth && self.round_start {
@@ -556,7 +556,7 @@ impl State {
         self.lt.start(path);
     }
 
-    /// How far what ACKs deliver runs ahead of the bandwidth.
+    /// Updates by how much the ACKs run ahead of the bandwidth.
     fn update_aggregation(&mut self, sample: &RateSample, path: &Path) {
         if sample.newly_delivered == 0 || sample.rate.is_none() {
             return;
@@ -583,7 +583,7 @@ impl State {
         a.extra[a.half] = a.extra[a.half].max(extra);
     }
 
-    /// What aggregation adds to the window.
+    /// The segments that aggregation adds to the window.
     fn aggregated(&self) -> u64 {
         if !self.full {
             return 0;
@@ -604,8 +604,8 @@ impl State {
         self.cycle_at = path.delivered_at;
     }
 
-    /// A phase lasts a min_rtt; that of 1.25 until as much is in flight or something is
-    /// lost, that of 0.75 no longer than until the queue is gone.
+    /// Whether the phase is over. A phase lasts a min_rtt; that of 1.25 continues until its target is
+    /// in flight or something is lost, and that of 0.75 ends early when the queue is gone.
     fn is_phase_over(&self, sample: &RateSample, path: &Path) -> bool {
         let time = path.delivered_at.saturating_sub(self.cycle_at) / 1000;
         let full_length = self.min_rtt.is_none_or(|min_rtt| time > min_rtt / 1000);
@@ -653,8 +653,8 @@ impl State {
         }
     }
 
-    /// Keeps min_rtt, and enters and leaves ProbeRtt. Returns whether samples are
-    /// app-limited for it.
+    /// Updates min_rtt, and enters and leaves ProbeRtt. Returns whether ProbeRtt makes the samples
+    /// app-limited.
     fn update_min_rtt(&mut self, sample: &RateSample, path: &Path, cwnd: &mut u64) -> bool {
         let expired = passed(self.min_rtt_at, MIN_RTT_WINDOW, path.now);
         if let Some(rtt) = sample.rtt
@@ -713,8 +713,8 @@ impl State {
         };
     }
 
-    /// The window, segments. In the first round of a recovery it conserves packets; after
-    /// the recovery it is what it was before.
+    /// The window in segments. In the first round of a recovery it conserves packets; after
+    /// the recovery it returns to its old value.
     fn window(&mut self, sample: &RateSample, path: &Path, before: u64, bandwidth: u64) -> u64 {
         let acked = sample.newly_delivered;
         let mut cwnd = before;
@@ -751,7 +751,7 @@ impl State {
 }
 
 impl LongTerm {
-    /// A sample begins.
+    /// Starts a sample.
     fn start(&mut self, path: &Path) {
         self.since = path.delivered_at;
         self.delivered = path.delivered;
@@ -759,7 +759,7 @@ impl LongTerm {
         self.rounds = 0;
     }
 
-    /// No rate, and no sample.
+    /// Forgets the rate and starts a new sample.
     fn reset(&mut self, path: &Path) {
         self.bandwidth = 0;
         self.used = false;
@@ -772,7 +772,7 @@ impl LongTerm {
 mod tests {
     use super::*;
 
-    /// The best of the last ten, with at most three remembered.
+    /// The maximum of the last ten values, with at most three remembered.
     #[test]
     fn the_maximum_forgets_what_is_old() {
         let mut max = WindowedMax::default();

@@ -1,4 +1,4 @@
-//! CUBIC (RFC 9438), in the integers of Linux.
+//! CUBIC (RFC 9438), in the integer arithmetic of Linux.
 //!
 //! ```text
 //! W(t) = C (t - K)^3 + Wmax          C = 410/1024, beta = 717/1024
@@ -35,13 +35,13 @@ pub(crate) struct Cubic {
     epoch: Option<Nanos>,
     origin: u64,
     k: u64,
-    /// Segments to be acknowledged for each segment of growth.
+    /// Segments that must be acknowledged for each segment of growth.
     per: u64,
     last_cwnd: u64,
     last_time: Nanos,
     acked: u64,
     reno_cwnd: u64,
-    /// Least RTT, 0 before the first sample.
+    /// Minimum RTT, 0 before the first sample.
     delay_min: Nanos,
 }
 
@@ -88,7 +88,7 @@ impl CongestionControl for Cubic {
         self.reduced(segments, c.fast_convergence) * mss
     }
 
-    /// Not judged in the second after an epoch began, when queues still drain.
+    /// HyStart does not judge in the first second of an epoch, when queues still drain.
     fn on_rtt(&mut self, rtt: Nanos, now: Nanos) -> Option<Nanos> {
         if self.epoch.is_some_and(|at| now - at < SECOND) {
             return None;
@@ -99,12 +99,12 @@ impl CongestionControl for Cubic {
         Some(self.delay_min)
     }
 
-    /// Everything is forgotten (RFC 9438 §4.8).
+    /// Forgets everything (RFC 9438 §4.8).
     fn on_timeout(&mut self) {
         *self = Cubic::default();
     }
 
-    /// The curve has not moved on meanwhile.
+    /// The curve does not advance during a pause.
     fn on_restart(&mut self, idle: Nanos, now: Nanos) {
         if let Some(epoch) = &mut self.epoch {
             *epoch = (*epoch + idle).min(now);
@@ -113,11 +113,11 @@ impl CongestionControl for Cubic {
 }
 
 impl Cubic {
-    /// All windows in segments. Returns how many acknowledged segments make the
+    /// Updates the growth; windows are segments. Returns how many acknowledged segments make the
     /// window grow by one.
     fn update(&mut self, cwnd: u64, acked: u64, now: Nanos) -> u64 {
         self.acked += acked;
-        // The curve is not asked more often than the clock of Linux ticks.
+        // The curve is evaluated no more often than the Linux clock ticks.
         let now = now / MS * MS;
         if self.last_cwnd == cwnd && now.saturating_sub(self.last_time) <= SECOND / 32 {
             return self.per.max(2);
@@ -151,13 +151,13 @@ impl Cubic {
         } else {
             100 * cwnd
         };
-        // Too careful as long as the bandwidth is not known: 5 % a round trip.
+        // Growth of at least 5 % a round trip while the bandwidth is unknown.
         if self.last_max == 0 {
             self.per = self.per.min(20);
         }
     }
 
-    /// W(t), `t` after the epoch began.
+    /// W(t), with `t` since the epoch began.
     fn at(&self, t: Nanos) -> u64 {
         let t = u128::from(t) * 1024 / u128::from(SECOND);
         let off = t.abs_diff(u128::from(self.k));
@@ -170,7 +170,7 @@ impl Cubic {
         }
     }
 
-    /// Not below what Reno would have by now (RFC 9438 §4.3).
+    /// Grows no slower than Reno would have by now (RFC 9438 §4.3).
     fn befriend(&mut self, cwnd: u64) {
         let per = (cwnd * FRIENDLY / 8).max(1);
         if self.acked > per {
@@ -183,7 +183,7 @@ impl Cubic {
         }
     }
 
-    /// A loss: the new threshold, in segments (RFC 9438 §4.6, §4.7).
+    /// The new threshold after a loss, in segments (RFC 9438 §4.6, §4.7).
     fn reduced(&mut self, cwnd: u64, fast_convergence: bool) -> u64 {
         self.epoch = None;
         self.last_max = if cwnd < self.last_max && fast_convergence {
@@ -198,7 +198,7 @@ impl Cubic {
 /// The integer cube root, rounded down.
 fn cube_root(n: u64) -> u64 {
     let (mut root, mut n) = (0u64, u128::from(n));
-    // Digit by digit, three bits of n for one of the root.
+    // Digit by digit: three bits of n for one bit of the root.
     let mut shift = 63;
     while shift >= 0 {
         root <<= 1;
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(c.last_max, 80);
     }
 
-    /// Far from Wmax and with a long way back CUBIC is slower than Reno; then it
+    /// Far from Wmax and with a long RTT, CUBIC's curve is slower than Reno; it then
     /// grows like AIMD(0.53, 0.7).
     #[test]
     fn it_is_not_slower_than_reno() {

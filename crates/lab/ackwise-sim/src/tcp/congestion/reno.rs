@@ -1,4 +1,4 @@
-//! Reno's congestion avoidance (RFC 5681): a segment more each round trip, half after a
+//! Reno's congestion avoidance (RFC 5681): one more segment each round trip, half after a
 //! loss. Tahoe, Reno, NewReno and SACK differ in how they repair losses, not in this.
 
 use ackwise_scenario::tcp_model::{Halve, Recovery, Stack};
@@ -8,7 +8,7 @@ use crate::packet::FlowId;
 use crate::tcp::config::SenderConfig;
 use crate::tcp::congestion_window::CongestionWindow;
 
-/// Reno has no state beside the window.
+/// Reno keeps no state beside the window.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reno;
 
@@ -54,7 +54,7 @@ impl CongestionControl for Reno {
 
     fn reduce(&self, c: &SenderConfig, window: &mut CongestionWindow) {
         match c.halve {
-            // ns-2 keeps the half segment that the threshold loses.
+            // ns-2 keeps the half segment that the threshold drops.
             Halve::Window => window.halve(c),
             Halve::Flight => window.set(window.ssthresh),
         }

@@ -1,9 +1,9 @@
-//! Vegas' congestion avoidance (Brakmo and Peterson 1995, §3.2 and §3.3): the window follows
-//! how many segments wait in the network, by the round trip and the least one ever seen.
+//! Vegas's congestion avoidance (Brakmo and Peterson 1995, §3.2 and §3.3): the window follows
+//! the number of segments queued in the network, estimated from the RTT and the minimum RTT.
 //!
-//! Once a window: with fewer than [`ALPHA`] waiting it grows by a segment, with more than
-//! [`BETA`] it shrinks by one. Slow start doubles in every other window, compares in the ones
-//! between, and ends with more than [`GAMMA`] waiting. Losses are repaired and answered as by
+//! Once per window it grows by a segment if fewer than [`ALPHA`] are queued, and shrinks by one
+//! if more than [`BETA`] are. Slow start doubles in every other window, compares in the ones
+//! between, and ends when more than [`GAMMA`] are queued. Losses are repaired and answered as in
 //! NewReno: the fine-grained timeouts of the paper (§3.1) are left out.
 
 use ackwise_queue::Nanos;
@@ -14,34 +14,34 @@ use crate::packet::FlowId;
 use crate::tcp::config::SenderConfig;
 use crate::tcp::congestion_window::CongestionWindow;
 
-/// Segments; those of the paper's Vegas-1,3 and of ns-2.
+/// In segments; the values of the paper's Vegas-1,3 and of ns-2.
 const ALPHA: u64 = 1;
 const BETA: u64 = 3;
 const GAMMA: u64 = 1;
 
-/// Vegas' state.
+/// State of Vegas.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Vegas {
-    /// The least RTT of the connection.
+    /// The minimum RTT of the connection.
     base: Option<Nanos>,
-    /// The least of this window.
+    /// The minimum RTT of this window.
     least: Option<Nanos>,
-    /// Bytes acknowledged of this window, and how many it has.
+    /// Bytes of this window acknowledged so far, and the window's length.
     acked: u64,
     window: u64,
-    /// Slow start compares in this window, and does not grow.
+    /// Whether slow start compares in this window, instead of growing.
     compares: bool,
 }
 
 impl Vegas {
-    /// Bytes that wait in the network: cwnd · (RTT − base) / RTT.
+    /// Bytes queued in the network: cwnd · (RTT − base) / RTT.
     fn waiting(&self, cwnd: u64) -> Option<u64> {
         let (base, rtt) = (self.base?, self.least?.max(1));
         let more = u128::from(cwnd) * u128::from(rtt.saturating_sub(base)) / u128::from(rtt);
         u64::try_from(more).ok()
     }
 
-    /// A window of data was acknowledged.
+    /// Handles the acknowledgment of a window of data.
     fn on_window(&mut self, c: &SenderConfig, window: &mut CongestionWindow) {
         let mss = u64::from(c.mss);
         let waiting = self.waiting(window.cwnd);
@@ -61,7 +61,7 @@ impl Vegas {
             }
             Some(bytes) if bytes > BETA * mss => {
                 window.cwnd = (window.cwnd - mss).max((2 * mss).min(window.cwnd));
-                // Not slow start again.
+                // Do not re-enter slow start.
                 window.ssthresh = window.ssthresh.min(window.cwnd);
             }
             _ => {}
@@ -139,7 +139,7 @@ mod tests {
         (c, window, vegas)
     }
 
-    /// A window is acknowledged, a segment at a time, with that round trip.
+    /// Acknowledges a window, a segment at a time, with the given RTT.
     fn a_window(vegas: &mut Vegas, c: &SenderConfig, window: &mut CongestionWindow, rtt: Nanos) {
         vegas.on_rtt(rtt, 0);
         for _ in 0..vegas.window / 1000 {
@@ -153,8 +153,8 @@ mod tests {
         }
     }
 
-    /// A base of 100 ms and ten segments: at 111 ms 0.99 wait, at 112 ms 1.07, at 142 ms 2.96,
-    /// at 143 ms 3.007.
+    /// With a base of 100 ms and ten segments, 0.99 are queued at 111 ms, 1.07 at 112 ms, 2.96 at
+    /// 142 ms and 3.007 at 143 ms.
     #[test]
     fn between_one_and_three_segments_wait() {
         for (ms, cwnd) in [(100, 11), (111, 11), (112, 10), (142, 10), (143, 9)] {
@@ -178,12 +178,12 @@ mod tests {
             vegas.least = None;
             a_window(&mut vegas, &c, &mut window, 900 * MS);
         }
-        // 8/9 of a window wait: 2.67 of 3 segments are not more than three.
+        // 8/9 of a window are queued: 2.67 of 3 segments are not more than three.
         assert_eq!(window.cwnd, 3_000);
     }
 
-    /// Four segments double in the first window and stay in the second; with 1.07 of ten waiting
-    /// a comparing window ends slow start and takes an eighth away.
+    /// Four segments double in the first window and stay in the second. With 1.07 of ten queued, a
+    /// comparing window ends slow start and reduces the window by an eighth.
     #[test]
     fn slow_start_doubles_every_other_window() {
         let (c, mut window, mut vegas) = start(4_000, u64::MAX);

@@ -1,11 +1,11 @@
-//! Loss recovery by cumulative acknowledgments alone: Tahoe, Reno, NewReno.
+//! Loss recovery by cumulative ACKs alone: Tahoe, Reno, NewReno.
 //!
-//! The third duplicate ACK tells of a loss. Tahoe starts anew from there. Reno
-//! and NewReno send the missing segment again and let each further duplicate
-//! clock out a new one, by an inflated window (RFC 5681 §3.2); NewReno stays in
-//! recovery until all that was out when it began is acknowledged, and takes a
-//! partial ACK for the next hole (RFC 6582). A timeout goes back to the first
-//! missing byte and sends everything after it again, as one-way agents of ns-2
+//! The third duplicate ACK signals a loss. Tahoe restarts from there. Reno
+//! and NewReno retransmit the missing segment and let each further duplicate
+//! clock out a new one, by an inflated window (RFC 5681 §3.2). NewReno stays in
+//! recovery until everything outstanding at its start is acknowledged, and takes a
+//! partial ACK as the sign of the next hole (RFC 6582). A timeout goes back to the first
+//! missing byte and retransmits everything after it, as the one-way agents of ns-2
 //! and BSD do.
 
 use ackwise_queue::Nanos;
@@ -15,32 +15,32 @@ use super::{Ack, LossRecovery, NextSegment};
 use crate::packet::{Flags, Packet};
 use crate::tcp::tcb::{Gate, Tcb};
 
-/// What Tahoe, Reno and NewReno remember.
+/// State of Tahoe, Reno and NewReno.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Classic {
     dupacks: u32,
     /// Segments that Limited Transmit adds to the window.
     lent: u32,
-    /// All that was sent when the last reduction was made.
+    /// End of the data sent when the last reduction was made.
     recover: u64,
-    /// In fast recovery.
+    /// Whether fast recovery is active.
     recovering: bool,
-    /// A partial ACK came in this recovery.
+    /// Whether a partial ACK came in this recovery.
     partial: bool,
-    /// What duplicates add to the window while recovering.
+    /// Bytes that duplicates add to the window during recovery.
     inflation: u64,
-    /// The segment at `una` is to be sent again, whatever the window.
+    /// Whether to retransmit the segment at `una` whatever the window.
     resend: bool,
-    /// The segment that is timed without timestamps.
+    /// The segment timed for the RTT when there are no timestamps.
     timed: Option<Timed>,
-    /// No second reduction for ECN before this is acknowledged.
+    /// No second ECN reduction before this byte is acknowledged.
     ecn_recover: u64,
 }
 
 /// A segment whose acknowledgment gives an RTT sample (RFC 6298 §3).
 #[derive(Debug, Clone, Copy)]
 struct Timed {
-    /// First byte after it.
+    /// Sequence number of the first byte after it.
     end: u64,
     /// When it left.
     sent: Nanos,
@@ -86,7 +86,7 @@ impl LossRecovery for Classic {
 
     fn on_timeout(&mut self, tcb: &mut Tcb, _now: Nanos) {
         let mss = tcb.mss();
-        // Sent again in vain: the threshold stays (RFC 5681 §3.1).
+        // The retransmission timed out again: the threshold stays (RFC 5681 §3.1).
         if tcb.config.halve == Halve::Window || tcb.rtt.backoff() == 0 {
             tcb.halve(0);
         }
@@ -96,7 +96,7 @@ impl LossRecovery for Classic {
         *self = Classic {
             recover: tcb.max,
             ecn_recover: self.ecn_recover,
-            // ns-2's Tahoe goes on counting: no second Limited Transmit.
+            // ns-2's Tahoe continues counting: no second Limited Transmit.
             dupacks: match tcb.config.recovery {
                 Recovery::Tahoe => self.dupacks,
                 _ => 0,
@@ -133,7 +133,7 @@ impl LossRecovery for Classic {
         Some(NextSegment {
             seq,
             len: len as u32,
-            // After a timeout `nxt` went back.
+            // `nxt` moves back after a timeout.
             again: seq < tcb.max,
         })
     }
@@ -147,7 +147,7 @@ impl LossRecovery for Classic {
             .timed
             .is_some_and(|timed| next.seq < timed.end && end >= timed.end)
         {
-            // Sent twice: which one is acknowledged, nobody knows (Karn).
+            // Retransmitted: which copy is acknowledged is unknown (Karn).
             self.timed = None;
         }
     }
@@ -168,23 +168,23 @@ impl LossRecovery for Classic {
 }
 
 impl Classic {
-    /// Duplicates are counted, too few to tell of a loss.
+    /// Whether duplicates were counted, but too few to signal a loss.
     fn is_first(&self, dupthresh: u32) -> bool {
         self.dupacks > 0 && self.dupacks < dupthresh
     }
 
-    /// What holds the next segment back beside the window.
+    /// The exemptions of the next segment from limits other than the window.
     fn gate(&self, tcb: &Tcb) -> Gate {
         let limits = tcb.config.recovery_burst > 0;
         Gate {
-            // Limited Transmit asks nobody.
+            // Limited Transmit ignores bursts.
             past_bursts: limits && self.is_first(tcb.config.dupthresh),
             past_rate: false,
             burst: (limits && self.dupacks > 0).then_some(tcb.config.recovery_burst),
         }
     }
 
-    /// An ECN echo: one reduction per window of data (RFC 3168 §6.1.2).
+    /// Handles an ECN echo: one reduction per window of data (RFC 3168 §6.1.2).
     fn on_ece(&mut self, tcb: &mut Tcb, ack: u64) {
         if ack <= self.ecn_recover || self.recovering {
             return;
@@ -195,7 +195,7 @@ impl Classic {
         tcb.owe_cwr = true;
     }
 
-    /// An RTT sample by timestamps (RFC 7323 §4.3), else by the one segment that is timed
+    /// Takes an RTT sample from timestamps (RFC 7323 §4.3), else from the one timed segment
     /// (RFC 6298 §3).
     fn sample(&mut self, tcb: &mut Tcb, p: &Packet, now: Nanos) {
         let timed = self.timed.take_if(|timed| p.ack >= timed.end);
@@ -217,8 +217,8 @@ impl Classic {
         }
     }
 
-    /// ns-2's NewReno: while it counts duplicates, the first two let one segment out each,
-    /// whatever the window, and later ACKs no more than two.
+    /// ns-2's NewReno: while it counts duplicates, the first two let one segment leave each,
+    /// whatever the window, and later ACKs at most two.
     fn limit_burst(&self, tcb: &mut Tcb) {
         let most = tcb.config.recovery_burst;
         if most > 0 {
@@ -230,10 +230,10 @@ impl Classic {
         }
     }
 
-    /// RFC 6582 §3.2 step 3, partial acknowledgments.
+    /// Handles a partial ACK (RFC 6582 §3.2 step 3).
     fn on_partial_ack(&mut self, tcb: &mut Tcb, acked: u64, now: Nanos) {
         let mss = tcb.mss();
-        // Deflate by what was acknowledged, less the segment that goes out for it.
+        // Deflate by what was acknowledged, less the segment that leaves for it.
         if self.inflation > acked {
             self.inflation -= acked.saturating_sub(mss);
         } else {
@@ -258,7 +258,7 @@ impl Classic {
         if self.dupacks != tcb.config.dupthresh || self.recovering {
             return;
         }
-        // Duplicates of what a recovery or a timeout sent twice are no new loss
+        // Duplicate ACKs caused by retransmissions of a recovery or a timeout are no new loss
         // (RFC 6582 §4.1; the first window is exempt).
         if tcb.config.avoid_repeat && tcb.una <= self.recover && tcb.una != 0 {
             return;
@@ -266,11 +266,11 @@ impl Classic {
         self.enter_recovery(tcb, now);
     }
 
-    /// A loss was found by duplicates.
+    /// Enters recovery after duplicates have shown a loss.
     fn enter_recovery(&mut self, tcb: &mut Tcb, now: Nanos) {
         let mss = tcb.mss();
         tcb.stats.fast_recoveries += 1;
-        // What Limited Transmit sent does not count (RFC 5681 §3.2 step 2).
+        // Segments sent by Limited Transmit do not count (RFC 5681 §3.2 step 2).
         let extra = if tcb.config.limited_transmit {
             u64::from(tcb.config.dupthresh - 1) * mss
         } else {
@@ -292,7 +292,7 @@ impl Classic {
     }
 }
 
-/// All that was out when the recovery began is acknowledged.
+/// Sets the window when everything outstanding at the recovery's start is acknowledged.
 fn leave_recovery(tcb: &mut Tcb) {
     match tcb.config.recovery_exit {
         Exit::Grow => {}

@@ -7,10 +7,10 @@
 //!    └ timeout ─▶ Loss ───────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! What a loss is, says RFC 6675 (duplicates above) or RFC 8985 (time, `rack.rs`).
-//! How the window comes down, says RFC 6937 (`prr.rs`), or it is set at once. What is
-//! sent next, says RFC 6675's NextSeg(): what is lost, new data, and then what may
-//! be lost (`next.rs`). The states and the undoing of needless reductions are those of
+//! RFC 6675 (duplicates above) or RFC 8985 (time, `rack.rs`) defines when a segment is lost.
+//! The window follows RFC 6937 (`prr.rs`), or is set at once. The next segment is chosen by
+//! RFC 6675's NextSeg(): lost segments, new data, and then segments that may be lost
+//! (`next.rs`). The states and the undoing of unnecessary reductions are those of
 //! Linux.
 
 use ackwise_queue::Nanos;
@@ -35,16 +35,16 @@ mod prr;
 mod rack;
 mod timers;
 
-/// What a sender with SACK remembers.
+/// State of a sender with SACK.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Selective {
     scoreboard: Scoreboard,
     state: RecoveryState,
-    /// The state ends when this is acknowledged.
+    /// The state ends when this byte is acknowledged.
     recover: u64,
     /// The segment at this number leaves now, whatever the window.
     force: Option<u64>,
-    /// One new segment leaves now, whatever the window.
+    /// Whether one new segment leaves now, whatever the window.
     force_new: bool,
     rack: Rack,
     probe: Option<Probe>,
@@ -52,33 +52,33 @@ pub(crate) struct Selective {
     undo: Option<Undo>,
     /// Segments that DSACKs have reported so far.
     dsacked: u64,
-    /// RFC 6675: the rescue retransmission of this recovery was made.
+    /// RFC 6675: whether the rescue retransmission of this recovery was made.
     rescued: bool,
-    /// RFC 6675: the highest that rule 3 has sent again.
+    /// RFC 6675: end of the highest segment that rule 3 has retransmitted.
     high_resent: u64,
-    /// F-RTO (RFC 5682): no retransmission was needed so far; new data go first.
+    /// F-RTO (RFC 5682): whether no retransmission was needed so far, and whether new data go first.
     frto: bool,
     new_first: bool,
-    /// For a congestion control that works from delivery-rate samples.
+    /// The sampler for a congestion control that uses delivery-rate samples.
     rate: Option<Box<RateSampler>>,
 }
 
-/// What was before a reduction, until it is undone or the next one begins.
+/// The state before a reduction, until it is undone or the next one begins.
 #[derive(Debug, Clone, Copy)]
 struct Undo {
     window: SavedWindow,
-    /// Nothing below this was sent again for it.
+    /// Nothing below this was retransmitted for the reduction.
     marker: u64,
     /// Retransmissions that no DSACK has reported yet.
     resent: u32,
-    /// Something was sent again.
+    /// Whether anything was retransmitted.
     any: bool,
     /// When the first retransmission left.
     at: Nanos,
 }
 
 impl Undo {
-    /// DSACKs have reported every retransmission.
+    /// Whether DSACKs have reported every retransmission.
     fn by_dsack(&self) -> bool {
         self.any && self.resent == 0
     }
@@ -164,7 +164,7 @@ impl LossRecovery for Selective {
         }
         let next = self.choose(tcb, now);
         if next.is_none() {
-            // Nothing left: what was taken from the burst is given back.
+            // Nothing leaves: give the segment back to the burst.
             tcb.burst = tcb.burst.saturating_add(1);
         }
         next
@@ -187,7 +187,7 @@ impl LossRecovery for Selective {
 }
 
 impl Selective {
-    /// Nothing is out. `samples`: delivery-rate samples are taken.
+    /// The initial state. `samples` means that delivery-rate samples are taken.
     pub fn new(samples: bool) -> Selective {
         Selective {
             rate: samples.then(|| Box::new(RateSampler::new())),
@@ -195,7 +195,7 @@ impl Selective {
         }
     }
 
-    /// Goes from state to state after an ACK.
+    /// Changes state after an ACK.
     fn act(&mut self, tcb: &mut Tcb, ack: &Ack<'_>, news: &News) {
         let Ack { packet, now, ece } = *ack;
         self.new_first = false;
@@ -204,7 +204,7 @@ impl Selective {
         }
         if tcb.una >= self.recover {
             match self.state {
-                // The answer to the echo must have been heard.
+                // Data that carry CWR must have been acknowledged.
                 RecoveryState::Reduced if tcb.una > self.recover => self.end_reduction(tcb),
                 RecoveryState::Recovery => {
                     if !self.try_undo(tcb, packet) {
@@ -256,20 +256,20 @@ impl Selective {
             any: false,
             at: now,
         });
-        // RFC 6675 §5 step 4.3: the first one leaves, whatever the pipe.
+        // RFC 6675 §5 step 4.3: the first retransmission leaves, whatever the pipe.
         if !tcb.config.prr {
             self.force_lost();
         }
     }
 
-    /// Has the first segment that is lost leave now, if there is one.
+    /// Makes the first lost segment leave now, if there is one.
     fn force_lost(&mut self) {
         if let Some(i) = self.scoreboard.next_lost() {
             self.force = self.scoreboard.get(i).map(|seg| seg.seq);
         }
     }
 
-    /// The threshold comes down; the window follows with PRR, or at once.
+    /// Starts a reduction: the threshold comes down; the window follows by PRR, or at once.
     fn start_reduction(&mut self, tcb: &mut Tcb, state: RecoveryState) {
         self.prr = Prr {
             prior: tcb.window.cwnd / tcb.mss(),
@@ -289,7 +289,7 @@ impl Selective {
         self.state = RecoveryState::Open;
     }
 
-    /// Was nothing lost after all? Then the window is what it was.
+    /// Restores the window if nothing was lost after all; returns whether it did.
     fn try_undo(&mut self, tcb: &mut Tcb, p: &Packet) -> bool {
         let Some(undo) = self.undo.filter(|_| tcb.config.undo) else {
             return false;
@@ -303,7 +303,7 @@ impl Selective {
         true
     }
 
-    /// After a recovery: the DSACKs of its last retransmissions come when it is over.
+    /// Undoes a reduction after the recovery, when the DSACKs of its last retransmissions arrive.
     fn undo_late(&mut self, tcb: &mut Tcb) {
         if let Some(undo) = self.undo.filter(Undo::by_dsack)
             && tcb.config.undo
@@ -318,7 +318,7 @@ impl Selective {
         self.undo = None;
     }
 
-    /// In the middle of a recovery: DSACKs have reported every retransmission, or a
+    /// Undoes a reduction during recovery, when DSACKs have reported every retransmission or a
     /// partial ACK answers an original.
     fn undo_early(&mut self, tcb: &mut Tcb, p: &Packet, news: &News) -> bool {
         let Some(undo) = self.undo.filter(|u| u.any && tcb.config.undo) else {
@@ -335,7 +335,7 @@ impl Selective {
         true
     }
 
-    /// After a timeout; true if it was spurious (RFC 5682 §3.1, with SACK).
+    /// Handles an ACK after a timeout; true if the timeout was spurious (RFC 5682 §3.1, with SACK).
     fn leave_loss(&mut self, tcb: &mut Tcb, p: &Packet, news: &News) -> bool {
         let eifel = news.advanced
             && self
@@ -366,8 +366,8 @@ impl Selective {
         false
     }
 
-    /// The window after an ACK, unless the congestion control is model-based. `out`
-    /// segments were out before it.
+    /// Sets the window after an ACK, unless the congestion control is model-based. `out`
+    /// segments were outstanding before it.
     fn steer(&mut self, tcb: &mut Tcb, news: &News, out: u64, new_loss: bool, now: Nanos) {
         let delivered = u64::from(news.delivered);
         match self.state {

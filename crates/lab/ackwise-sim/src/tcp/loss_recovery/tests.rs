@@ -1,4 +1,4 @@
-//! Loss recovery without a sender: what it is told, and what it does.
+//! Loss recovery without a sender: its inputs, and its actions.
 
 use super::*;
 use crate::packet::{AckRateOption, Block, Direction, Flags, FlowId, Sack};
@@ -9,10 +9,10 @@ use ackwise_scenario::{SocketOptions, TcpModel};
 
 const MS: Nanos = 1_000_000;
 const MSS: u64 = 1000;
-/// A threshold before the first loss.
+/// The threshold before the first loss.
 const NONE: u64 = u64::MAX / 8;
 
-/// A connection with ten segments out, all sent at time 0, and no more data.
+/// A connection with ten segments outstanding, all sent at time 0, and no more data.
 struct Flight {
     tcb: Tcb,
     recovery: AnyRecovery,
@@ -40,7 +40,7 @@ impl Flight {
         flight
     }
 
-    /// All that leaves at this time.
+    /// All segments that leave at this time.
     fn sent(&mut self, now: Nanos) -> Vec<NextSegment> {
         let mut sent = Vec::new();
         while let Some(next) = self.recovery.next_segment(&mut self.tcb, now) {
@@ -55,7 +55,7 @@ impl Flight {
         sent
     }
 
-    /// An ACK of so many segments that SACKs others, by their numbers.
+    /// Delivers an ACK of this many segments that SACKs others, given by their numbers.
     fn ack(&mut self, segments: u64, sacked: Option<std::ops::Range<u64>>, now: Nanos) {
         let mut sack = Sack::default();
         if let Some(range) = sacked {
@@ -118,7 +118,7 @@ fn the_third_duplicate_sends_the_first_segment_again_and_brings_the_window_down(
     assert_eq!(flight.recovery.send_window(&flight.tcb), 8 * MSS);
     assert_eq!(flight.tcb.timer(), Timer::Retransmit);
     assert_eq!(flight.tcb.timer_at(), 60 * MS + flight.tcb.rto());
-    // A partial ACK: the next hole. A full one ends it.
+    // A partial ACK retransmits the next hole. A full ACK ends the recovery.
     flight.ack(4, None, 90 * MS);
     assert_eq!(flight.sent(90 * MS), [again(4)]);
     flight.ack(10, None, 130 * MS);
@@ -132,7 +132,7 @@ fn the_third_duplicate_sends_the_first_segment_again_and_brings_the_window_down(
 fn sack_says_which_segments_are_sent_again() {
     let mut flight = Flight::new(Recovery::Sack);
     flight.ack(2, Some(4..7), 50 * MS);
-    // Two are lost; with their retransmissions five are in flight.
+    // Two are lost; with their retransmissions, five are in flight.
     assert_eq!(flight.sent(50 * MS), [again(2), again(3)]);
     flight.ack(2, Some(4..9), 60 * MS);
     assert_eq!(flight.sent(60 * MS), [again(9)], "the rescue (RFC 6675 §4)");
@@ -140,7 +140,7 @@ fn sack_says_which_segments_are_sent_again() {
     assert_eq!(flight.tcb.window.ssthresh, 5 * MSS);
 }
 
-/// A DSACK says that the retransmission was not needed.
+/// A DSACK shows that the retransmission was unnecessary.
 #[test]
 fn a_needless_reduction_is_undone() {
     let mut flight = Flight::new(Recovery::Sack);
@@ -149,12 +149,12 @@ fn a_needless_reduction_is_undone() {
     assert_eq!(flight.tcb.window.ssthresh, 5 * MSS);
     flight.ack(10, Some(0..1), 90 * MS);
     assert_eq!(flight.tcb.stats.undos, 1);
-    // As it was, and one segment more for this ACK.
+    // The old window, plus one segment for this ACK.
     assert_eq!(flight.tcb.window.cwnd, 11 * MSS);
 }
 
-/// What the network doubled says nothing about what was sent again, and more of it than was
-/// sent again is not believed at all (RFC 3708, Linux).
+/// A duplicate made by the network says nothing about retransmissions, and more duplicates than
+/// retransmissions are not believed at all (RFC 3708, Linux).
 #[test]
 fn what_the_network_doubled_undoes_nothing() {
     let mut flight = Flight::new(Recovery::Sack);
@@ -171,7 +171,7 @@ fn what_the_network_doubled_undoes_nothing() {
     assert_eq!(flight.tcb.window.ssthresh, 5 * MSS);
 }
 
-/// The DSACK of the last retransmission comes when the recovery is over.
+/// The DSACK of the last retransmission arrives after the recovery.
 #[test]
 fn a_needless_reduction_is_undone_after_the_recovery() {
     let mut flight = Flight::new(Recovery::Sack);
@@ -186,14 +186,14 @@ fn a_needless_reduction_is_undone_after_the_recovery() {
     assert_eq!(flight.tcb.window.ssthresh, NONE);
 }
 
-/// RACK waits for reordering before it takes a segment for lost.
+/// RACK waits for reordering before it marks a segment lost.
 #[test]
 fn rack_sets_the_timer_for_reordering_and_then_finds_the_loss() {
     let mut flight = Flight::new(Recovery::Rack);
     flight.ack(1, Some(2..3), 40 * MS);
     assert_eq!(flight.sent(40 * MS), []);
     assert_eq!(flight.tcb.timer(), Timer::Reorder);
-    // A quarter of the least RTT, and two ticks.
+    // A quarter of the minimum RTT, plus two ticks.
     assert_eq!(flight.tcb.timer_at(), 52 * MS);
     flight.recovery.on_reorder_timer(&mut flight.tcb, 52 * MS);
     assert_eq!(flight.sent(52 * MS)[0], again(1));
@@ -212,11 +212,11 @@ fn a_probe_sends_the_last_segment_again() {
     assert_eq!(flight.tcb.stats.tail_probes, 1);
 }
 
-/// RFC 8985 §7.4.2: the original and its repetition have arrived, so nothing was lost. The
-/// ACK that says so does not advance.
+/// RFC 8985 §7.4.2: the original and its repetition have both arrived, so nothing was lost. The
+/// ACK that shows it does not advance.
 #[test]
 fn a_needless_probe_changes_nothing() {
-    // A DSACK, a duplicate that says nothing, or neither.
+    // A DSACK, a duplicate without information, or neither.
     for (answers, ssthresh) in [
         (vec![Some(9..10)], NONE),
         (vec![None], NONE),
@@ -236,7 +236,7 @@ fn a_needless_probe_changes_nothing() {
         assert_eq!(flight.sent(200 * MS), new);
         flight.ack(11, Some(12..13), 240 * MS);
         assert_eq!(flight.tcb.window.ssthresh, ssthresh, "{answers:?}");
-        // A quarter of the least RTT, and two ticks: the DSACK has not made it more.
+        // A quarter of the minimum RTT, plus two ticks: the DSACK has not increased it.
         assert_eq!(flight.tcb.timer(), Timer::Reorder);
         assert_eq!(flight.tcb.timer_at(), 252 * MS);
     }

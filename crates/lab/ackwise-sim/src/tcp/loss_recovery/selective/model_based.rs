@@ -1,5 +1,5 @@
-//! What loss recovery does for a congestion control that works from a model of the path:
-//! it gives it delivery-rate samples, and sets the window that it decides on.
+//! Loss recovery for a model-based congestion control: it provides delivery-rate samples,
+//! and applies the window that the control decides on.
 
 use ackwise_queue::Nanos;
 
@@ -25,7 +25,7 @@ impl Selective {
         }
     }
 
-    /// The connection is open.
+    /// Starts the model when the connection is established.
     pub(super) fn start_model(&mut self, tcb: &mut Tcb, now: Nanos) {
         if let Some(rate) = &mut self.rate {
             rate.set_handshake(tcb.srtt(), now);
@@ -36,8 +36,8 @@ impl Selective {
         }
     }
 
-    /// Data are supplied. If all that was supplied before has left, and the window would
-    /// have let out more, then what is in flight does not show the path's rate.
+    /// Handles new data from the application. If all earlier data have left, and the window would
+    /// have allowed more, then the packets in flight do not show the path's rate.
     pub(super) fn note_app_limited(&mut self, tcb: &Tcb) {
         let in_flight = u64::from(self.scoreboard.in_flight());
         let idle = tcb.unsent() < tcb.mss()
@@ -48,7 +48,7 @@ impl Selective {
         }
     }
 
-    /// The first segment after a pause is about to leave.
+    /// Restarts the model: the first segment after a pause is about to leave.
     pub(super) fn restart_model(&self, tcb: &mut Tcb, now: Nanos) {
         if let Some(rate) = &self.rate {
             let path = self.path(tcb, rate, now);
@@ -58,7 +58,7 @@ impl Selective {
         }
     }
 
-    /// An ACK was dealt with; it delivered so many segments.
+    /// Applies the model's decision after an ACK that delivered `delivered` segments.
     pub(super) fn steer_model(&mut self, tcb: &mut Tcb, delivered: u64, now: Nanos) {
         let lost = self.scoreboard.losses();
         let Some(rate) = &mut self.rate else {
@@ -78,7 +78,7 @@ impl Selective {
         }
     }
 
-    /// The retransmission timer fired.
+    /// Tells the model that the retransmission timer fired.
     pub(super) fn lose_model(&self, tcb: &mut Tcb, now: Nanos) {
         if let Some(rate) = &self.rate {
             let path = self.path(tcb, rate, now);
@@ -86,7 +86,7 @@ impl Selective {
         }
     }
 
-    /// The last reduction was needless.
+    /// Tells the model that the last reduction was unnecessary.
     pub(super) fn undo_model(&self, tcb: &mut Tcb) {
         if let Some(rate) = &self.rate {
             let path = self.path(tcb, rate, rate.delivered_at());

@@ -1,4 +1,4 @@
-//! What an ACK tells: the scoreboard is brought up to date, and RTT samples are taken.
+//! What an ACK tells: updates the scoreboard, and takes RTT samples.
 
 use ackwise_queue::Nanos;
 
@@ -7,37 +7,37 @@ use crate::packet::{Block, Flags, Packet};
 use crate::tcp::scoreboard::Mark;
 use crate::tcp::tcb::Tcb;
 
-/// What an ACK told.
+/// What an ACK told. "Sent once" means never retransmitted.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct News {
-    /// Segments that it newly covers, by number or by SACK.
+    /// Segments newly covered, by number or by SACK.
     pub delivered: u32,
-    /// It moved the cumulative number.
+    /// Whether the cumulative number advanced.
     pub advanced: bool,
-    /// It newly covers segments by SACK.
+    /// Whether segments are newly covered by SACK.
     pub sacked: bool,
-    /// It reports data that arrived twice (RFC 2883), and no more than were sent again.
+    /// Whether it reports duplicate data (RFC 2883), no more than were retransmitted.
     pub dsack: bool,
-    /// It reports that the segment arrived twice that a probe of the tail repeated.
+    /// Whether the duplicate is the segment that a tail loss probe repeated.
     pub dsack_of_probe: bool,
-    /// It says nothing at all, as the answer to a segment that arrived before.
+    /// Whether it tells nothing new, like the answer to a segment that had already arrived.
     pub repeats: bool,
-    /// Data that were sent once were delivered.
+    /// Whether data sent once were delivered.
     pub original: bool,
-    /// When the oldest segment left that it newly acknowledges and that was sent once.
+    /// When the oldest newly acknowledged segment that was sent once left.
     oldest: Option<Nanos>,
-    /// When the newest segment left that it newly acknowledges and that was sent once.
+    /// When the newest newly acknowledged segment that was sent once left.
     newest: Option<Nanos>,
-    /// When the oldest segment left that it newly SACKs and that was sent once.
+    /// When the oldest newly SACKed segment that was sent once left.
     pub sacked_oldest: Option<Nanos>,
-    /// When the newest segment left that it newly SACKs and that was sent once.
+    /// When the newest newly SACKed segment that was sent once left.
     sacked_newest: Option<Nanos>,
     /// The lowest segment that was SACKed or acknowledged late.
     low: Option<u64>,
 }
 
 impl Selective {
-    /// Takes an ACK: what it acknowledges, its SACK blocks, its RTT sample.
+    /// Processes an ACK: what it acknowledges, its SACK blocks, and its RTT sample.
     pub(super) fn take_news(&mut self, tcb: &mut Tcb, p: &Packet, now: Nanos) -> News {
         let before = self.scoreboard.high_sacked();
         if let Some(rate) = &mut self.rate {
@@ -63,7 +63,7 @@ impl Selective {
         news.repeats &= p.payload == 0 && p.window <= tcb.offered;
         tcb.stats.dup_acks += u64::from(duplicate);
         self.note_rtt(tcb, p, now, &news);
-        // A segment that was delivered late but never sent again: the path reorders.
+        // A segment was delivered late but never retransmitted: the path reorders.
         if let Some(low) = news.low {
             let distance = before.saturating_sub(low);
             self.rack.reordered(distance, tcb.config.mss);
@@ -71,8 +71,8 @@ impl Selective {
         news
     }
 
-    /// What the cumulative number covers leaves the scoreboard. `before` is the highest
-    /// number that was SACKed before this ACK.
+    /// Removes what the cumulative number covers from the scoreboard. `before` is the highest
+    /// number SACKed before this ACK.
     fn note_cumulative(&mut self, p: &Packet, now: Nanos, before: u64, news: &mut News) {
         while let Some(seg) = self.scoreboard.pop_below(p.ack) {
             let fresh = !seg.mark.contains(Mark::SACKED);
@@ -100,8 +100,8 @@ impl Selective {
         self.scoreboard.trim(p.ack);
     }
 
-    /// Counts data that arrived twice, as `tcp_check_dsack()` of Linux does: what the network
-    /// doubled is no needless retransmission. `tcb.una` is the number before this ACK.
+    /// Counts duplicate data, as `tcp_check_dsack()` of Linux does: a duplicate made by the network
+    /// is no unnecessary retransmission. `tcb.una` is the number before this ACK.
     fn note_dsack(&mut self, tcb: &Tcb, block: Block, news: &mut News) {
         let segments = block.end.saturating_sub(block.start).div_ceil(tcb.mss());
         let probe = self.probe.is_some_and(|probe| probe.end == block.end);
@@ -121,7 +121,7 @@ impl Selective {
         undo.resent = undo.resent.saturating_sub(resent as u32);
     }
 
-    /// What the SACK blocks cover is marked.
+    /// Marks what the SACK blocks cover.
     fn note_sack(&mut self, p: &Packet, now: Nanos, before: u64, news: &mut News) {
         for (i, block) in p.sack.blocks().iter().enumerate() {
             if i == 0 && is_dsack(p) {
@@ -152,8 +152,8 @@ impl Selective {
         }
     }
 
-    /// One RTT sample an ACK: of the oldest segment that it newly acknowledges, else
-    /// that it SACKs, else by timestamps (RFC 7323 §4.1, RFC 6298 §3).
+    /// Takes one RTT sample per ACK: from the oldest segment newly acknowledged, else
+    /// from the oldest newly SACKed, else from timestamps (RFC 7323 §4.1, RFC 6298 §3).
     fn note_rtt(&mut self, tcb: &mut Tcb, p: &Packet, now: Nanos, news: &News) {
         if p.flags.contains(Flags::SYNTHETIC) {
             return;
@@ -175,8 +175,8 @@ impl Selective {
     }
 }
 
-/// Whether the first block reports data that arrived twice: it lies below the number, or
-/// inside the second (RFC 2883 §4).
+/// Whether the first block reports duplicate data: it lies below the number, or
+/// inside the second block (RFC 2883 §4).
 fn is_dsack(p: &Packet) -> bool {
     let within =
         |inner: &Block, outer: &Block| outer.start <= inner.start && inner.end <= outer.end;

@@ -1,4 +1,4 @@
-//! What leaves next (RFC 6675 §4, NextSeg()).
+//! Chooses the next segment (RFC 6675 §4, NextSeg()).
 
 use ackwise_queue::Nanos;
 use ackwise_scenario::tcp_model::Recovery;
@@ -11,7 +11,7 @@ use crate::tcp::tcb::Tcb;
 const MS: Nanos = 1_000_000;
 
 impl Selective {
-    /// The next segment that the windows let out, noted as sent.
+    /// The next segment that the windows allow; it is recorded as sent.
     pub(super) fn choose(&mut self, tcb: &mut Tcb, now: Nanos) -> Option<NextSegment> {
         if let Some(seq) = self.force.take()
             && let Some(next) = self.resend(seq, now)
@@ -53,7 +53,7 @@ impl Selective {
         None
     }
 
-    /// Linux, `tcp_tso_should_defer()`: what is left of the window is less than a
+    /// Linux, `tcp_tso_should_defer()`: the rest of the window is less than a
     /// chunk, and the next ACK, which will allow more, is expected soon.
     fn waits(&self, tcb: &Tcb, now: Nanos) -> bool {
         let Some(first) = self.scoreboard.first() else {
@@ -109,7 +109,7 @@ impl Selective {
         }
     }
 
-    /// Sends the segment again that begins at this number, if it is out.
+    /// Retransmits the outstanding segment that begins at this number, if there is one.
     fn resend(&mut self, seq: u64, now: Nanos) -> Option<NextSegment> {
         let i = self.scoreboard.find(seq)?;
         let seg = self.scoreboard.resent(i, now)?;
@@ -118,7 +118,7 @@ impl Selective {
         }
         self.prr.out += 1;
         self.high_resent = self.high_resent.max(seg.end());
-        // A probe of the tail belongs to no reduction.
+        // A tail loss probe belongs to no reduction.
         let repairing = self.state >= RecoveryState::Recovery;
         if let Some(undo) = self.undo.as_mut().filter(|_| repairing) {
             if !undo.any {

@@ -1,5 +1,5 @@
-//! RACK (RFC 8985 §6), as Linux has it: a segment is lost when one that was sent
-//! later has been delivered, and the time that reordering may take has passed.
+//! RACK (RFC 8985 §6), as in Linux: a segment is lost when one that was sent
+//! later has been delivered and the reordering window has passed.
 
 use ackwise_queue::Nanos;
 
@@ -7,13 +7,13 @@ use crate::tcp::recovery_state::RecoveryState;
 use crate::tcp::scoreboard::{Mark, Scoreboard, Seg};
 use crate::time::NEVER;
 
-/// How many recoveries a wider window for reordering lasts (RFC 8985 §6.2 step 4).
+/// Number of recoveries for which a wider reordering window lasts (RFC 8985 §6.2 step 4).
 const PERSIST: u8 = 16;
-/// Linux never takes a path for worse than this, in segments.
+/// Linux: the maximum degree of reordering, in segments.
 const MAX_REORDERING: u32 = 300;
 
-/// When a segment was sent. Of two that were sent at the same time the one with the higher
-/// number was sent later (RFC 8985 §6.2 step 2).
+/// When a segment was sent. Of two segments sent at the same time, the one with the higher
+/// number counts as the later one (RFC 8985 §6.2 step 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 struct SentAt {
     time: Nanos,
@@ -29,23 +29,23 @@ impl SentAt {
     }
 }
 
-/// Which segment was delivered last, and how much later others may come.
+/// State of RACK: the segment last delivered, and how much later others may arrive.
 #[derive(Debug, Clone)]
 pub(crate) struct Rack {
     /// When the newest delivered segment was sent.
     sent: SentAt,
-    /// Its RTT.
+    /// RTT of that segment.
     rtt: Nanos,
-    /// A segment was delivered since losses were looked for last.
+    /// Whether a segment was delivered since the last search for losses.
     advanced: bool,
-    /// The least RTT of segments that were sent once.
+    /// Minimum RTT of segments sent once.
     pub min_rtt: Nanos,
     reordering_seen: bool,
-    /// Segments out of order that are no loss.
+    /// How many segments out of order do not yet indicate a loss.
     reordering: u32,
     steps: u8,
     persist: u8,
-    /// No further step before this is acknowledged.
+    /// The window widens no further before this byte is acknowledged.
     step_at: u64,
 }
 
@@ -66,13 +66,13 @@ impl Default for Rack {
 }
 
 impl Rack {
-    /// A segment was delivered (RFC 8985 §6.2 step 2).
+    /// Records the delivery of a segment (RFC 8985 §6.2 step 2).
     pub fn advance(&mut self, seg: &Seg, now: Nanos) {
         if seg.mark.contains(Mark::SACKED) {
             return;
         }
         let rtt = now - seg.sent;
-        // Too early for an answer to the retransmission.
+        // Too early to be an answer to the retransmission.
         if seg.mark.contains(Mark::EVER) && rtt < self.min_rtt {
             return;
         }
@@ -81,14 +81,14 @@ impl Rack {
         self.sent = self.sent.max(SentAt::of(seg));
     }
 
-    /// A segment came `distance` bytes late.
+    /// Records that a segment arrived `distance` bytes late.
     pub fn reordered(&mut self, distance: u64, mss: u32) {
         let segments = u32::try_from(distance / u64::from(mss) + 1).unwrap_or(u32::MAX);
         self.reordering = self.reordering.max(segments.min(MAX_REORDERING));
         self.reordering_seen = true;
     }
 
-    /// A DSACK widens the window for reordering, once a round trip.
+    /// Widens the reordering window after a DSACK, once per round trip.
     pub fn note_dsack(&mut self, dsack: bool, una: u64, nxt: u64) {
         if dsack && una >= self.step_at {
             self.steps = self.steps.saturating_add(1);
@@ -97,7 +97,7 @@ impl Rack {
         }
     }
 
-    /// A recovery ended that was needed.
+    /// Records that a necessary recovery ended.
     pub fn forget_step(&mut self) {
         self.persist = self.persist.saturating_sub(1);
         if self.persist == 0 {
@@ -105,12 +105,12 @@ impl Rack {
         }
     }
 
-    /// How long a segment may still be on its way; 0 or less: it is lost.
+    /// How long a segment may still be in transit; it is lost if this is 0 or less.
     pub fn remaining(&self, seg: &Seg, window: Nanos, now: Nanos) -> i128 {
         i128::from(self.rtt) + i128::from(window) - i128::from(now - seg.sent)
     }
 
-    /// The time that reordering may take (RFC 8985 §6.2 step 4).
+    /// The reordering window (RFC 8985 §6.2 step 4).
     fn window(&self, scoreboard: &Scoreboard, limits: &Limits) -> Nanos {
         if !self.reordering_seen {
             let enough = scoreboard.sacked() >= self.reordering.max(limits.dupthresh);
@@ -123,13 +123,13 @@ impl Rack {
             .min(limits.srtt)
     }
 
-    /// Whether a segment was delivered since this was asked last.
+    /// Whether a segment was delivered since the last call.
     pub fn take_advanced(&mut self) -> bool {
         std::mem::take(&mut self.advanced)
     }
 
-    /// Marks what is lost (RFC 8985 §6.2 step 5). Returns how long to wait for the rest of
-    /// what may be lost, or `None` if nothing else may be.
+    /// Marks lost segments (RFC 8985 §6.2 step 5). Returns how long to wait for the others that
+    /// may be lost, or `None` if there are none.
     pub fn detect(
         &self,
         scoreboard: &mut Scoreboard,
@@ -147,7 +147,7 @@ impl Rack {
                 continue;
             }
             if self.sent <= SentAt::of(&seg) {
-                // Segments that were sent once are in the order of their times.
+                // Segments sent once are in the order of their times.
                 if seg.mark.contains(Mark::EVER) {
                     continue;
                 }
@@ -164,11 +164,11 @@ impl Rack {
     }
 }
 
-/// What the time for reordering depends on.
+/// Inputs of the reordering window.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub state: RecoveryState,
-    /// Duplicates that tell of a loss, segments.
+    /// Number of duplicates that indicate a loss.
     pub dupthresh: u32,
     /// The smoothed RTT; 0 before the first sample.
     pub srtt: Nanos,

@@ -1,5 +1,5 @@
-//! The timers of RACK-TLP (RFC 8985): the end of reordering, and the probe of a tail. There
-//! is one timer, as in Linux, which is for one of these or for the retransmission timeout.
+//! The timers of RACK-TLP (RFC 8985): the reordering timer and the tail loss probe. There
+//! is one timer, as in Linux, for one of these or for the retransmission timeout.
 
 use ackwise_queue::Nanos;
 use ackwise_scenario::tcp_model::Recovery;
@@ -11,20 +11,20 @@ use crate::tcp::recovery_state::RecoveryState;
 use crate::tcp::tcb::{Tcb, Timer};
 use crate::time::NEVER;
 
-/// Least slack of a timer that waits for an ACK: two ticks of Linux.
+/// Minimum slack of a timer that waits for an ACK: two Linux ticks.
 const TIMER_SLACK: Nanos = 2_000_000;
 
-/// A tail loss probe that is out.
+/// An outstanding tail loss probe.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Probe {
-    /// First byte after all that was sent when it left.
+    /// First byte after everything sent when the probe left.
     pub end: u64,
-    /// It repeats data; else it is a new segment.
+    /// Whether the probe repeats data; otherwise it is a new segment.
     repeats: bool,
 }
 
 impl Selective {
-    /// Marks what is lost after an ACK, and sets the timer for what may be.
+    /// Marks lost segments after an ACK, and sets the timer for those that may be lost.
     pub(super) fn find_losses(&mut self, tcb: &mut Tcb, now: Nanos) {
         if tcb.config.recovery != Recovery::Rack {
             self.scoreboard.judge(tcb.config.dupthresh, tcb.config.mss);
@@ -44,7 +44,7 @@ impl Selective {
         self.rack.detect(&mut self.scoreboard, &limits, now)
     }
 
-    /// The time for reordering is over.
+    /// Handles the reordering timer.
     pub(super) fn end_reordering(&mut self, tcb: &mut Tcb, now: Nanos) {
         let before = self.scoreboard.in_flight();
         let wait = self.detect(tcb, now);
@@ -70,7 +70,7 @@ impl Selective {
         let Some(srtt) = tcb.srtt() else {
             return Some(now + tcb.rto());
         };
-        // One segment: its ACK may be delayed.
+        // A single segment's ACK may be delayed.
         let slack = if self.scoreboard.len() == 1 {
             tcb.config.rto.min
         } else {
@@ -79,7 +79,7 @@ impl Selective {
         Some(now + 2 * srtt + slack)
     }
 
-    /// After an ACK that moved on: a probe first, else the timeout.
+    /// Renews the timer after an ACK that advanced: a probe first, else the timeout.
     pub(super) fn renew_timer(&self, tcb: &mut Tcb, now: Nanos) {
         if self.scoreboard.len() == 0 {
             tcb.set_timer(Timer::Retransmit, NEVER);
@@ -94,7 +94,7 @@ impl Selective {
         }
     }
 
-    /// The timeout, counted from when the first segment left.
+    /// Sets the timeout, counted from when the first segment left.
     fn rearm_from_head(&self, tcb: &mut Tcb, now: Nanos) {
         let at = match self.scoreboard.first() {
             Some(head) => (head.sent + tcb.rto()).max(now + 1),
@@ -103,11 +103,11 @@ impl Selective {
         tcb.set_timer(Timer::Retransmit, at);
     }
 
-    /// After a segment left.
+    /// Sets the timer after a segment has left.
     pub(super) fn timer_after_send(&self, tcb: &mut Tcb, next: &NextSegment, now: Nanos) {
         let head = self.scoreboard.first();
         if next.again {
-            // The first one: its timeout starts anew.
+            // It is the first outstanding segment: its timeout restarts.
             let first = head.is_some_and(|head| head.seq == next.seq);
             let idle = tcb.timer_at() == NEVER;
             if idle || first && tcb.timer() != Timer::Reorder {
@@ -127,7 +127,7 @@ impl Selective {
         }
     }
 
-    /// Sends a probe: a new segment if there is one, else the last one again
+    /// Sends a probe: a new segment if there is one, else a repetition of the last one
     /// (RFC 8985 §7.3).
     pub(super) fn probe_tail(&mut self, tcb: &mut Tcb, now: Nanos) {
         if self.probe.is_some() || self.scoreboard.len() == 0 {
@@ -148,8 +148,8 @@ impl Selective {
         tcb.arm(now);
     }
 
-    /// An ACK came while a probe is out. If the probe has repaired a loss that nobody would
-    /// have noticed, the window comes down; not if the original has arrived, too (RFC 8985
+    /// Handles an ACK while a probe is outstanding. If the probe repaired a loss that would have gone
+    /// unnoticed, the window is reduced, but not if the original has arrived as well (RFC 8985
     /// §7.4.2).
     pub(super) fn probe_acked(&mut self, tcb: &mut Tcb, ack: u64, news: &News) {
         let Some(probe) = self.probe.filter(|probe| ack >= probe.end) else {
@@ -163,7 +163,7 @@ impl Selective {
         }
     }
 
-    /// Whether a SACK renews the timer: its RTT is longer than the first segment is out.
+    /// Whether a SACK renews the timer: its RTT exceeds the age of the first segment.
     pub(super) fn sack_renews(&self, sacked: Option<Nanos>, now: Nanos) -> bool {
         match (sacked, self.scoreboard.first()) {
             (Some(sent), Some(head)) => now - sent > now - head.sent,
