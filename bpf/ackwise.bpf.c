@@ -555,9 +555,9 @@ static long setup_slot(__u32 k, long *err)
 
 /*
  * Run once by BPF_PROG_TEST_RUN, before anything is attached. Returns 0 or -errno. The
- * kernel may be short of memory for a timer at that moment: the loader tries again. Slots
- * are freed once the timer that holds need exists; that comes last, so that they are freed
- * only once.
+ * kernel may be short of memory for a timer at that moment: the loader tries again. The
+ * slots are freed last, when there is the timer that holds need, so that a second try does
+ * not free them twice.
  */
 AW_SEC("setup") int ackwise_setup(struct __sk_buff *skb)
 {
