@@ -353,7 +353,7 @@ mod tests {
         assert!(summary.sayings >= 5, "{summary:?}");
     }
 
-    /// Of the inputs about which the same is said, one is kept.
+    /// One input is kept of those about which the same is said.
     #[test]
     fn what_is_kept_says_all() {
         let words = |input: &[u8]| -> Vec<String> {
