@@ -8,7 +8,7 @@
  *
  * R follows the congestion window, and never exceeds it. A request is on every data packet
  * until one that carried it is acknowledged, so a loss costs nothing. Then the kernel is
- * told to ask for options no more, so that segments are as large as before. From then on a
+ * told to stop asking for options, so that segments are as large as before. From then on a
  * connection costs one call per RTT sample; a connection without the option costs nothing.
  *
  * It fails open: if there is no room in the header or no memory in the map, or if a

@@ -3,9 +3,9 @@
  * The one parser of packet headers, for all programs here.
  *
  *   read_segment()	a TCP segment, whatever its link header, IP options, extension
- * 			headers and TCP options are: policy's parser on the packet's bytes
+ *			headers and TCP options are: policy's parser on the packet's bytes
  *   read_ip()		for any IP packet its type, its destination and the offset of its
- * 			payload, for programs that take more than TCP
+ *			payload, for programs that take more than TCP
  *
  * read_segment() has two speeds. Nearly every segment has the usual shape and is parsed
  * inline from the linear bytes. Any other goes to global subprograms, which the verifier

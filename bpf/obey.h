@@ -13,8 +13,8 @@
  * by itself: for segments that arrived as one packet, or waited for the socket. So an ACK
  * that leaves its receiver says so by a bit (AW_TCP_ACK_SKIPPED) if it covers more than R
  * segments since the last ACK that left. This applies only if both ends said in the
- * handshake that ACKs are counted this way. An ACK after one that left unseen gets the bit,
- * too.
+ * handshake that ACKs are counted this way. An ACK that leaves unseen, and the one
+ * after it, get the bit, too.
  */
 #ifndef ACKWISE_OBEY_H
 #define ACKWISE_OBEY_H

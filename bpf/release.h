@@ -5,9 +5,9 @@
  * clone the current one, and write another's headers into one of the two.
  *
  *   egress	the clone passes this hook at once, and takes the held bytes; then the
- * 		current packet continues unchanged
+ *		current packet continues unchanged
  *   ingress	a clone waits in the CPU's backlog. So it stays as it is, is decided on
- * 		when it arrives here, and the current packet takes the held bytes
+ *		when it arrives here, and the current packet takes the held bytes
  *
  * Both packets belong to one flow and one interface, so link header and tag are the same.
  * If the checksum of the current packet is left to the device, as in a merged packet, then

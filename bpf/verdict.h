@@ -14,7 +14,7 @@
 #define AW_NO_IFINDEX 0x7fffffff
 
 /*
- * Frees the packet without telling its socket, as a drop would
+ * Frees the packet without telling its socket, unlike a drop
  * (docs/decisions/0006-silent-drop.md): tcx does not know STOLEN, but a redirect to nowhere
  * is silent.
  */

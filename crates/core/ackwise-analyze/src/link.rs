@@ -63,7 +63,8 @@ impl LinkType {
     /// Calls `each` with every packet in a frame: one, or several if 802.11 aggregated frames
     /// (A-MSDU).
     ///
-    /// # Errors The reason why the frame has no packet.
+    /// # Errors
+    /// The reason why the frame has no packet.
     pub fn packets<'a>(
         self,
         frame: &'a [u8],

@@ -32,9 +32,9 @@ const SPAN_PACKETS: u64 = 8;
 /// The rate stays between these shares of the measured capacity, in hundredths.
 const MIN_OF_CAPACITY: u64 = 25;
 const MAX_OF_CAPACITY: u64 = 120;
-/// The growth per round trip and look while nothing waits, in thousandths.
+/// The growth of the rate per round trip and look while nothing waits, in thousandths.
 const GROWTH: u64 = 80;
-/// The increase of the growth with each round trip for which it continues, in thousandths.
+/// The relative increase of the growth per round trip for which it continues, in thousandths.
 const GROWTH_OF_GROWTH: u64 = 400;
 /// The maximum growth per round trip and look, in thousandths.
 const MAX_GROWTH: u64 = 350;
@@ -67,8 +67,7 @@ const SLACK: Nanos = 2 * SECOND;
 /// as no queue of the link. If the link has become much slower, samples are rare, and all that the
 /// senders have in flight waits there before the first of them arrives.
 const SLACK_SAMPLES: u32 = 4;
-/// The time in which the rate grows while nothing is learnt: it doubles in about two thirds of
-/// this.
+/// While nothing is learnt, the rate doubles in about two thirds of this time.
 const LOOSEN: Nanos = 3 * SECOND;
 /// The time after which an attempt to empty the queue is abandoned.
 const EMPTYING: Nanos = SECOND;

@@ -7,10 +7,10 @@
 //!
 //! # What is measured
 //!
-//! A packet that leaves the interface at time t, when B bytes have left, and then waits for e, is
-//! at the head of the link at t + e. So each packet that is timed, by its round trip or one way,
-//! gives a point (t + e, B) on the curve of what the link has served. Between two points at which
-//! something waited, the link was never idle, and the slope is its rate:
+//! A packet that leaves the interface at time t, when B bytes have left, and then waits for e
+//! behind it, is at the head of the link at t + e. So each packet that is timed, by its round trip
+//! or one way, gives a point (t + e, B) on the curve of what the link has served. Between two
+//! points at which something waited, the link was never idle, and the slope is its rate:
 //!
 //! ```text
 //!            B₂ − B₁

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Byte range in the text of a file.
 pub type Span = std::ops::Range<usize>;
 
-/// The maximum number of mistakes reported for a file; the first ones are.
+/// The maximum number of mistakes reported for a file, from its start.
 const MAX_MISTAKES: usize = 100;
 /// The maximum length of a message in characters; a message may repeat text from the file.
 const MAX_MESSAGE: usize = 400;

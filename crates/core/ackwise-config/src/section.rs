@@ -1,7 +1,7 @@
 //! Reads typed values from a table and reports what is wrong with them.
 //!
-//! The methods that read a key return `None` if it is absent. If its value is wrong, they also
-//! report that.
+//! The methods that read a key return `None` if it is absent. If its value is wrong, they
+//! report that and return `None`, too.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;

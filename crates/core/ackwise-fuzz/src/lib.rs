@@ -68,7 +68,8 @@ impl Target<'_> {
     /// returns what the target says about an input: a few words, without anything specific to the
     /// input.
     ///
-    /// # Panics If `read` panics, or the corpus cannot be read.
+    /// # Panics
+    /// If `read` panics, or the corpus cannot be read.
     pub fn run(&self, read: impl Fn(&[u8]) -> Vec<String>) -> Summary {
         let read = |input: &[u8]| {
             let _named = Named {

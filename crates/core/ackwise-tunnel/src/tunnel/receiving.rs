@@ -11,8 +11,9 @@ impl Tunnel {
     /// Takes a datagram from the peer, or from anyone. The result says where the datagrams in
     /// `actions` have to be sent.
     ///
-    /// # Errors The datagram could not be opened, or its bundle could not be decoded. In this case
-    /// it had no effect.
+    /// # Errors
+    /// The datagram could not be opened, or its bundle could not be decoded. In this case it had no
+    /// effect.
     pub fn datagram(
         &mut self,
         datagram: &[u8],
@@ -54,8 +55,9 @@ impl Tunnel {
     /// response is in `actions`, for the source address of the initiation, which is not
     /// known to be the peer's: the initiation may be a replay.
     ///
-    /// # Errors The initiation is not the peer's, is a replay, or there is no room for it. In this
-    /// case it had no effect.
+    /// # Errors
+    /// The initiation is not the peer's, is a replay, or there is no room for it. In this case it
+    /// had no effect.
     pub fn initiation(
         &mut self,
         initiation: Initiation,
