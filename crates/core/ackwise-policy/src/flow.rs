@@ -56,8 +56,9 @@ impl fmt::Display for Reason {
     }
 }
 
-/// A policy, and the bound on the contract's holds: D = `clamp(RTT >> hold_rtt_shift, hold_min_us,
-/// hold_max_us)`, rounded down to one of [`FlowConfig::holds`].
+/// A policy, and the bound on the contract's holds: D, which is
+/// `clamp(RTT >> hold_rtt_shift, hold_min_us, hold_max_us)` rounded down to one of
+/// [`FlowConfig::holds`].
 #[derive(Debug, Clone, Copy)]
 pub struct FlowConfig(pub(crate) sys::aw_flow_cfg);
 

@@ -57,7 +57,7 @@ pub struct PolicyVectors {
     pub traces: Vec<Trace>,
 }
 
-/// An environment's verdict differs from the vectors.
+/// A verdict of an environment that differs from the vectors.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} ({trace}): expected {expected}, got {got}, {event:?}")]
 pub struct Mismatch {

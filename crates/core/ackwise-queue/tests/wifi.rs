@@ -257,8 +257,8 @@ fn a_saturated_station_reaches_what_ns_3_expects() {
     }
 }
 
-/// Two stations that always have something to send, measured in ns-3.37: `scripts/peers/wifi.cc
-/// FRAMES SEED -1`, means of five seeds, the sum of both stations.
+/// Two stations that always have something to send, measured in ns-3.37:
+/// `scripts/peers/wifi.cc FRAMES SEED -1`, means of five seeds, the sum of both stations.
 #[test]
 fn two_saturated_stations_reach_what_ns_3_measures() {
     for (max_frames, ns_3) in [(64, 55.8), (1, 31.4)] {

@@ -46,8 +46,8 @@ const STEPS: u32 = 50;
 /// and the two possible values of a factor add up to 2. The mean over several `b` is such a
 /// martingale, too. By Ville's inequality it ever reaches `2 / alpha` with probability at most
 /// `alpha / 2`. The interval holds every `d` for which neither this martingale nor its mirror image
-/// has reached it. (Ramdas, Ruf, Larsson and Koolen 2020, on symmetric distributions. As `cosh(y)
-/// <= exp(y^2 / 2)`, each factor is at least that of the self-normalised bound of de la Peña 1999,
+/// has reached it. (Ramdas, Ruf, Larsson and Koolen 2020, on symmetric distributions. As
+/// `cosh(y) <= exp(y^2 / 2)`, each factor is at least that of the self-normalised bound of de la Peña 1999,
 /// which Howard et al. 2021 use for symmetric observations.)
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Effect {

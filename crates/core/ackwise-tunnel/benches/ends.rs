@@ -10,7 +10,7 @@
 //! per second, with a period of 10 ms and encryption. Feedback arrives after 40 ms. The best pass
 //! counts. Arguments select the coding, the number of passes, the only trace, and the number of
 //! copies. The copies are alike, which flatters the byte counts: `ackwise-lab tunnel-bench` has
-//! those.
+//! true ones.
 
 use std::collections::VecDeque;
 use std::hint::black_box;

@@ -232,7 +232,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Everything in flight.
+/// Everything on the path.
 struct Harness {
     variant: Variant,
     max_flows: u16,

@@ -17,7 +17,7 @@ enum Arrivals {
     /// One by one at random times, with this mean interval.
     Poisson(u64),
     Periodic(u64),
-    /// Bursts of this many packets, 20 µs apart, and this interval between bursts.
+    /// Bursts of this many packets, 20 µs apart, with this interval from one burst to the next.
     Bursts(usize, u64),
     /// Bursts of this many packets, 20 µs apart, at random times with this mean interval.
     RandomBursts(usize, u64),

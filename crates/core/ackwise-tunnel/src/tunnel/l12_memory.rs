@@ -32,7 +32,7 @@ fn one_flow(count: usize) -> Vec<TracedPacket> {
     flow
 }
 
-/// One end, and a peer's sessions in which that can say whatever it likes.
+/// One end, and the sessions of a peer that can send anything in them.
 struct Liar {
     end: Tunnel,
     sessions: SessionTable,
