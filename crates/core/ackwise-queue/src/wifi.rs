@@ -2,7 +2,7 @@
 //!
 //! The times are those of OFDM at 5 GHz and of the access category best effort (IEEE 802.11-2020
 //! §10.23.2, table 9-155). Two stations, the ends of a link, contend for one medium: each waits for
-//! AIFS and a random number of free slots, whose rest it keeps while the other sends. The first
+//! AIFS and a random number of free slots, and keeps the remainder while the other sends. The first
 //! station sends all waiting frames that fit into an aggregate, and gets a block ACK. If both are
 //! first at the same time, nothing arrives, and both draw from twice the window.
 //!

@@ -88,8 +88,8 @@ fn the_first_above_the_threshold_is_spared() {
     let mut bench = Bench::new(&queue(red, QueueLimit::Packets(100)));
     // Averages 0, 0.5, 1.25, 2.125: the fourth is the first above 2.
     assert!((1..=4).all(|n| bench.put(ack(n, 0).flow(n))));
-    // The fifth finds 4: average 3.0625, p_b 0.53; it is the second since the spared one, 2 p_b ≥
-    // 1: certain.
+    // The fifth finds 4: average 3.0625, p_b 0.53; it is the second since the spared one,
+    // 2 p_b ≥ 1: certain.
     assert!(!bench.put(ack(5, 0).flow(5)));
     assert_eq!(bench.queue.stats().early_drops, 1);
 }
@@ -118,9 +118,9 @@ fn above_the_maximum_nothing_enters_unless_gentle() {
     assert!(forced == 0 || taken == 8);
 }
 
-/// p_b = 0.5 · (3 − 2)/(4 − 2) = 1/4. Without `wait`, the n-th arrival is dropped with 1/4 / (1 −
-/// n/4): after 1 to 3, each equally likely. With it, none is until n/4 ≥ 1, then
-/// with 1/4 / (2 − n/4): after 4 to 7.
+/// p_b = 0.5 · (3 − 2)/(4 − 2) = 1/4. Without `wait`, the n-th arrival is dropped with
+/// 1/4 / (1 − n/4): after 1 to 3, each equally likely. With it, none is until n/4 ≥ 1, then with
+/// 1/4 / (2 − n/4): after 4 to 7.
 #[test]
 fn drops_are_spread_evenly() {
     let gaps = |wait| {
@@ -195,8 +195,8 @@ fn what_can_be_marked_is_marked() {
 }
 
 /// In bytes, p_a is scaled by the ratio of the packet's length to a typical one: p_b is 0.1, and
-/// the spared packet of 1500 B counts as 3. Then 40 B are dropped with 0.1 / (1 − 0.3) · 40/500 =
-/// 1.1 %, 1500 B with 0.1 / (1 − 0.6) · 3 = 75 %.
+/// the spared packet of 1500 B counts as 3. Then 40 B are dropped with
+/// 0.1 / (1 − 0.3) · 40/500 = 1.1 %, 1500 B with 0.1 / (1 − 0.6) · 3 = 75 %.
 #[test]
 fn small_packets_are_dropped_less_often_in_bytes() {
     let drops = |payload: u32| {
@@ -239,8 +239,8 @@ fn automatic_settings() {
     assert!((fast.weight - 3.999_920_001_066_657e-5).abs() < 1e-19);
 }
 
-/// Under RED, a byte limit applies to the queue that an arrival finds: 25 000 B hold 625 ACKs of 40
-/// B.
+/// Under RED, a byte limit applies to the queue that an arrival finds: 25 000 B hold 625 ACKs of
+/// 40 B.
 #[test]
 fn the_limit_in_bytes_as_ns2_has_it() {
     let never = RedConfig {

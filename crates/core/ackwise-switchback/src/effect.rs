@@ -47,8 +47,8 @@ const STEPS: u32 = 50;
 /// martingale, too. By Ville's inequality it ever reaches `2 / alpha` with probability at most
 /// `alpha / 2`. The interval holds every `d` for which neither this martingale nor its mirror image
 /// has reached it. (Ramdas, Ruf, Larsson and Koolen 2020, on symmetric distributions. As
-/// `cosh(y) <= exp(y^2 / 2)`, each factor is at least that of the self-normalised bound of de la Peña 1999,
-/// which Howard et al. 2021 use for symmetric observations.)
+/// `cosh(y) <= exp(y^2 / 2)`, each factor is at least that of the self-normalised bound
+/// of de la Peña 1999, which Howard et al. 2021 use for symmetric observations.)
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     differences: Vec<f64>,
@@ -56,7 +56,7 @@ pub struct Effect {
 
 impl Effect {
     /// Adds a pair. A pair in which both are 0 says nothing and is ignored. If one of them is 0,
-    /// the factor is the largest that is told from infinity.
+    /// the effect counts as infinite.
     pub fn add(&mut self, on: f64, off: f64) {
         let difference = match (on > 0.0, off > 0.0) {
             (true, true) => (on / off).ln().clamp(-WIDEST, WIDEST),

@@ -11,7 +11,7 @@ use ackwise_policy::{Config, Flow, FlowConfig, Handshake, Policy, Reason, Segmen
 use super::flows::FlowState;
 use crate::Nanos;
 
-/// The default bound on the contract's holds, to which a sender may be used from elsewhere.
+/// The contract's default bound on a hold, which a sender may be used to from elsewhere.
 const HOLD_US: u32 = 25_000;
 /// A sender's timeout need never exceed a minute (RFC 6298 §2.5).
 const MAX_WAIT_US: u32 = 60_000_000;

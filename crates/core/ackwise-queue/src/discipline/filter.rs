@@ -63,8 +63,8 @@ pub enum FilterRule {
     /// Those with a strictly lower number, whatever else they say, as in ns-2's semantic packet
     /// queue with `filteracks_`.
     Ns2Append,
-    /// Those that sch_cake's `ack-filter` removes (conservative: one redundant ACK always stays),
-    /// or `ack-filter-aggressive`; at most one at a time.
+    /// Those that sch_cake's `ack-filter` (conservative: one redundant ACK always stays) or
+    /// `ack-filter-aggressive` removes; at most one at a time.
     Cake {
         /// Also removes the last redundant ACK, if the arriving one is next to it.
         aggressive: bool,
@@ -164,7 +164,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
                 self.plan_news(store, &arrival);
             }
             FilterRule::Ns2Append => self.plan_redundant(store, &arrival, 0, None),
-            // What this data packet acknowledges stands behind all waiting data.
+            // This data packet, and so its acknowledgment, leaves behind all waiting data.
             FilterRule::Cake { .. } if !pure && self.has_classes => {}
             FilterRule::Cake { aggressive } => self.plan_cake(store, &arrival, aggressive),
             FilterRule::Rfc3449 { .. } => {}

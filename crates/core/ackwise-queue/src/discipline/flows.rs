@@ -24,7 +24,7 @@ pub(super) struct FlowState<K> {
     pub floor: Option<u32>,
     /// The order of the newest ACK that had to stay: nothing may overtake it.
     pub fence: u64,
-    /// The newest waiting ACK, if it had to stay because its SACK blocks were new; else [`NONE`].
+    /// The last waiting ACK that had to stay because its SACK blocks were new; else [`NONE`].
     pub news: u32,
     /// The wait of the last of its ACKs that left, ns. It lengthens the round trip that the sender
     /// measures.

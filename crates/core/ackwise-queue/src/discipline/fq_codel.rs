@@ -38,8 +38,8 @@ pub struct FqCodelConfig {
     /// The acceptable sojourn time of a standing queue, in nanoseconds. `None`: 5 ms, or the time
     /// that the link needs for one and a half full packets, if that is more (RFC 8290 §5.2.2).
     pub target_ns: Option<Nanos>,
-    /// The assumed round-trip time, in nanoseconds; it is lengthened by as much as the target
-    /// exceeds 5 ms.
+    /// The assumed round-trip time, in nanoseconds. If the target follows from the rate, it is
+    /// lengthened by as much as the target exceeds 5 ms, and is at least twice the target.
     pub interval_ns: Nanos,
     /// ECN-capable packets that waited for longer than this are marked, in nanoseconds.
     pub ce_threshold_ns: Option<Nanos>,
