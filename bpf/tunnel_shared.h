@@ -15,7 +15,7 @@ struct aw_tunnel_options {
 	__u32 restored_ifindex; /* index of the device by which restored packets come back */
 	__u32 cookie;		/* mark of packets that the tunnel sends by the ordinary path */
 	__u32 mark;		/* of its datagrams, and of packets routed to it that pass */
-	__u32 max_other_len;	/* bytes of an IP packet that is no pure ACK; 0: it passes */
+	__u32 max_other_len;	/* bytes of an IP packet that is not a pure ACK; 0: it passes */
 	__u32 reserved;
 };
 

@@ -1,4 +1,4 @@
-//! Who fills the link that the ACKs leave by: `policy/include/ackwise/uplink.h`.
+//! Finding out who fills the link that the ACKs leave by (`policy/include/ackwise/uplink.h`).
 
 use ackwise_policy::{Uplink, sys};
 

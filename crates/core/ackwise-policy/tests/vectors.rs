@@ -343,8 +343,8 @@ fn errors_say_where_and_what() {
 
 /// DDA's growth lies within the start of a flow. By itself, it acknowledges after segments 1, 3, 6
 /// and 10, and then every fourth. Under the contract, the first ACK and those of the next ten
-/// segments leave whatever the policy says, and from then on those of every fourth: effectively d =
-/// 4.
+/// segments leave whatever the policy says, and from then on those of every fourth: effectively
+/// d = 4.
 #[test]
 fn the_growth_of_dda_lies_in_the_start_of_a_flow() {
     let config: ackwise_policy::Config = "dda".parse().unwrap();
