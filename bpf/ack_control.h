@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * ACK congestion control by lost ACKs (RFC 5690) on the sockets of a cgroup: the environment of
- * the state machine in ../policy/options/ack_ratio.h.
+ * ACK congestion control by lost ACKs (RFC 5690) on the sockets of a cgroup: the
+ * environment of the state machine in ../policy/options/ack_ratio.h.
  *
- *   cgroup_skb ingress    sees each ACK, pure ones as well, before the socket does, and without
- *                         its lock: the state has a lock of its own
- *   sock_ops              sees timeouts and retransmissions, under the socket's lock, and has what
- *                         is to be told written into data
+ *   cgroup_skb ingress    sees each ACK, including pure ones, before the socket does, and
+ *                         without the socket's lock: the state has its own lock
+ *   sock_ops              sees timeouts and retransmissions, under the socket's lock, and has
+ *                         the ratio written into data
  *
- * An ACK may wait for the socket (its backlog) after it was seen here. So the newest
- * acknowledgment number is kept here, and not taken from the socket.
+ * An ACK may wait for the socket (in its backlog) after it was seen here. So the newest
+ * acknowledgment number is kept here rather than read from the socket.
  *
- * What tells of no lost ACK, whatever it covers:
+ * These ACKs indicate no lost ACK, whatever they cover:
  *
- *   - one with the bit AW_TCP_ACK_SKIPPED: the receiver made none in between;
- *   - one on data, and the first after data of the other direction were lost, or came twice: an
- *     ACK may have been on them;
+ *   - one with the bit AW_TCP_ACK_SKIPPED: the receiver sent none in between;
+ *   - one on data, and the first after data of the other direction were lost or received
+ *     twice: they may have carried an ACK;
  *   - the first of all.
  */
 #ifndef ACKWISE_ACK_CONTROL_H
@@ -23,20 +23,20 @@
 
 #include "../policy/options/ack_ratio.h"
 
-/* An ACK may come before the socket counts what it has sent: a packet more. */
+/* An ACK may arrive before the socket counts what it has just sent: allow one packet more. */
 #define NOT_COUNTED (1 << 20)
-/* Where the stream begins: behind it what is older than that has a number as well. */
+/* The start of the stream, which leaves numbers for older bytes below it. */
 #define STREAM_BEGINS (1ULL << 32)
 
 struct ack_control {
 	struct bpf_spin_lock lock;
-	__u32 una_wire; /* una as it is on the wire */
-	__u64 una;	/* the newest acknowledgment number that came */
-	__u32 rcv_end;	/* behind the data of the other direction that came */
-	__u32 window;	/* what the other side offers, bytes */
+	__u32 una_wire; /* una as on the wire */
+	__u64 una;	/* the newest acknowledgment number received */
+	__u32 rcv_end;	/* the end of the data received from the other direction */
+	__u32 window;	/* the window offered by the peer, bytes */
 	__u8 wscale;
-	__u8 begun; /* an ACK came */
-	__u8 open;  /* data are to tell; only sock_ops writes it */
+	__u8 begun; /* an ACK was received */
+	__u8 open;  /* data are to carry the ratio; only sock_ops writes it */
 	__u8 reserved[5];
 	struct aw_ack_ratio ratio;
 };
@@ -57,13 +57,13 @@ static __always_inline struct ack_control *control_of(struct bpf_sock_ops *ops, 
 	return bpf_sk_storage_get(&ack_controls, sk, 0, create ? BPF_SK_STORAGE_GET_F_CREATE : 0);
 }
 
-/* A number of 32 bits as one of the stream, by the newest that is known. */
+/* Expands a 32-bit number to one of the stream, near the newest known one. */
 static __always_inline __u64 in_stream(const struct ack_control *c, __u32 number)
 {
 	return c->una + (__s64)(__s32)(number - c->una_wire);
 }
 
-/* What the sender may have out, bytes. A window of 0 is not a limit for long. */
+/* Bytes that the sender may have in flight. A window of 0 is not a limit for long. */
 static __always_inline __u32 usable_window(const struct ack_control *c, __u32 cwnd, __u32 mss)
 {
 	__u64 bytes = (__u64)cwnd * mss;
@@ -74,9 +74,9 @@ static __always_inline __u32 usable_window(const struct ack_control *c, __u32 cw
 }
 
 /*
- * The handshake is done, and permits it. The SYN or SYN-ACK of the other side is at hand. That this
- * side offered no window scale is not seen: then windows are taken for larger, and cwnd alone bounds
- * R.
+ * The handshake is complete and permits ACK congestion control. The peer's SYN or SYN-ACK
+ * is available. If this side offered no window scale, that is not visible here: windows
+ * then appear larger, and cwnd alone bounds R.
  */
 static __always_inline int control_begin(struct bpf_sock_ops *ops, __u64 flags)
 {
@@ -98,7 +98,7 @@ static __always_inline int control_begin(struct bpf_sock_ops *ops, __u64 flags)
 	return 1;
 }
 
-/* A segment was sent again. */
+/* A segment was retransmitted. */
 static __always_inline void control_repair(struct bpf_sock_ops *ops)
 {
 	struct ack_control *c = control_of(ops, 0);
@@ -111,7 +111,7 @@ static __always_inline void control_repair(struct bpf_sock_ops *ops)
 	bpf_spin_unlock(&c->lock);
 }
 
-/* The retransmission timer ended; the congestion window becomes one segment. */
+/* The retransmission timer expired; the congestion window becomes one segment. */
 static __always_inline void control_timeout(struct bpf_sock_ops *ops)
 {
 	struct ack_control *c = control_of(ops, 0);
@@ -125,8 +125,9 @@ static __always_inline void control_timeout(struct bpf_sock_ops *ops)
 }
 
 /*
- * Before data leave the kernel asks how large their segments may be. What is settled here stands
- * until it asks again, whatever ACKs come meanwhile: segments must not grow by an option then.
+ * Before it sends data, the kernel asks for the maximum size of their segments. What is
+ * decided here applies until it asks again, whatever ACKs arrive meanwhile, because an
+ * option must not make segments longer after that.
  */
 static __always_inline void control_settle(struct bpf_sock_ops *ops)
 {
@@ -141,7 +142,7 @@ static __always_inline void control_settle(struct bpf_sock_ops *ops)
 	bpf_spin_unlock(&c->lock);
 }
 
-/* What the data in hand are to tell: R or 0. *first: they are the first to. */
+/* What the current data packet announces: R or 0. *first: it is the first to do so. */
 static __always_inline __u32 control_tell(struct bpf_sock_ops *ops, struct ack_control *c,
 					  int *first)
 {
@@ -150,7 +151,8 @@ static __always_inline __u32 control_tell(struct bpf_sock_ops *ops, struct ack_c
 
 	bpf_spin_lock(&c->lock);
 	told_end = c->ratio.told_end;
-	/* New data begin where the socket will send next. One byte of them acknowledged will do. */
+	/* New data start where the socket will send next. It is enough if one byte of
+	 * them is acked. */
 	r = aw_ack_ratio_on_segment(&c->ratio, in_stream(c, nxt) + 1, usable_window(c, cwnd, mss),
 				    mss);
 	*first = c->ratio.told_end != told_end;
@@ -158,8 +160,8 @@ static __always_inline __u32 control_tell(struct bpf_sock_ops *ops, struct ack_c
 	return r;
 }
 
-/* Has this TCP header of n bytes, 20 to 60, SACK blocks? The first 16 options are looked at, and of
- * a malformed list those before the fault. */
+/* Whether the TCP header of n bytes, 20 to 60, has SACK blocks. The first 16 options are
+ * examined, and those before the fault in a malformed list. */
 static __always_inline int has_sack(struct __sk_buff *skb, __u32 off, __u32 n)
 {
 	__u8 b[60 + 4] = {};
@@ -183,16 +185,16 @@ static __always_inline int has_sack(struct __sk_buff *skb, __u32 off, __u32 n)
 	return 0;
 }
 
-/* What is read of the ACK in hand. */
+/* What is read from the current ACK. */
 struct ack_in_hand {
-	__u32 seq, end, ack; /* end: behind its data and FIN */
+	__u32 seq, end, ack; /* end: after its data and FIN */
 	__u32 window;	     /* as on the wire */
-	__u32 nxt;	     /* the socket's: what was sent */
+	__u32 nxt;	     /* from the socket: what was sent */
 	__u32 cwnd, mss;
 	__u8 pure, sack, skipped;
 };
 
-/* Shows it to the state machine; the caller has the lock. */
+/* Passes it to the state machine; the caller holds the lock. */
 static __always_inline void control_on_ack(struct ack_control *c, const struct ack_in_hand *a)
 {
 	__u32 window = a->window << c->wscale;
@@ -205,7 +207,7 @@ static __always_inline void control_on_ack(struct ack_control *c, const struct a
 
 	if (seen.max < seen.ack)
 		seen.max = seen.ack;
-	/* RFC 5681 §2; all SACK blocks tell of data out of order or sent twice. */
+	/* RFC 5681 §2; any SACK block shows data out of order or sent twice. */
 	seen.out_of_order = a->sack || (a->pure && a->ack == c->una_wire && a->nxt != a->ack &&
 					window == c->window);
 	seen.explained = a->skipped || !a->pure || !c->begun || a->seq != c->rcv_end;
@@ -222,7 +224,7 @@ static __always_inline void control_on_ack(struct ack_control *c, const struct a
 		c->rcv_end = a->end;
 }
 
-/* A packet of a socket comes in. */
+/* A packet arrives for a socket. */
 static __always_inline void control_on_packet(struct __sk_buff *skb)
 {
 	struct bpf_sock *sk = skb->sk;
@@ -260,7 +262,7 @@ static __always_inline void control_on_packet(struct __sk_buff *skb)
 	a.pure = a.end == a.seq;
 	a.sack = has_sack(skb, info.l4_off, len);
 	a.skipped = !!(bits & AW_TCP_ACK_SKIPPED);
-	/* Of what was never sent: the socket does not take it either. */
+	/* It acknowledges what was never sent: the socket does not accept it either. */
 	if (aw_after(a.ack, a.nxt + NOT_COUNTED))
 		return;
 	bpf_spin_lock(&c->lock);

@@ -4,23 +4,23 @@
  * option is that of ../policy/options/ack_rate_request.h.
  *
  *   SYN, and the SYN-ACK that answers one with the option    "capable"
- *   data, where the other side said the same                 "one ACK for R segments"
+ *   data, if the peer has said the same                      "one ACK for R segments"
  *
  * R follows the congestion window, and never exceeds it. A request is on every data packet
- * until one that carried it is acknowledged: a loss costs nothing. Then the kernel is told
- * not to ask for options any more, so that segments are as large as before and a
- * connection costs one call for each RTT sample; one without the option costs nothing.
+ * until one that carried it is acknowledged, so a loss costs nothing. Then the kernel is
+ * told to stop asking for options, so that segments are as large as before. From then on a
+ * connection costs one call per RTT sample; a connection without the option costs nothing.
  *
- * Fail open: without room in the header, without the map's memory, or where a box on the way
- * took the option away, the connection is as if this program were not there.
+ * It fails open: if there is no room in the header or no memory in the map, or if a
+ * middlebox removed the option, the connection works as if this program did not exist.
  *
- * With ACK congestion control the handshake has another option ("ACK congestion control permitted")
- * in the place of "capable", R is what lost ACKs tell, a second program looks at ACKs
- * (ack_control.h), and each data packet costs a call. A SYN with "capable" is answered as without
- * it, and then asked for nothing.
+ * With ACK congestion control, the handshake has another option ("ACK congestion control
+ * permitted") instead of "capable", R is derived from lost ACKs, a second program examines
+ * ACKs (ack_control.h), and each data packet costs a call. A SYN with "capable" is answered
+ * as without ACK congestion control, and its sender is asked for nothing.
  *
- * A listener learns to answer when it begins to listen. Those that were there before answer
- * without the option.
+ * A listener is set up to answer when it starts to listen. Listeners that already exist
+ * answer without the option.
  */
 #define AW_IP_ONLY
 #include "headers.h"
@@ -32,11 +32,11 @@
 
 const volatile struct aw_ack_rate_options ack_rate_options = {};
 
-/* A connection whose other side knows the option. */
+/* A connection whose peer supports the option. */
 struct asking {
 	__u32 mark;  /* SND.NXT when the request was first written */
 	__u8 asked;  /* R of the newest request; 0: none */
-	__u8 open;   /* it is not acknowledged yet */
+	__u8 open;   /* it is not yet acknowledged */
 	__u8 marked; /* mark is known */
 	__u8 reserved;
 };
@@ -76,7 +76,7 @@ static __always_inline int asks(void)
 	return ack_rate_options.segments || ack_rate_options.per_window;
 }
 
-/* Turns callbacks of this socket on and off; the others stay. */
+/* Turns callbacks of this socket on and off; the others stay as they are. */
 static __always_inline void callbacks(struct bpf_sock_ops *ops, __u32 on, __u32 off)
 {
 	__u32 was = ops->bpf_sock_ops_cb_flags, now = (was & ~off) | on;
@@ -85,10 +85,10 @@ static __always_inline void callbacks(struct bpf_sock_ops *ops, __u32 on, __u32 
 		bpf_sock_ops_cb_flags_set(ops, now);
 }
 
-/* Has the segment in hand, or with BPF_LOAD_HDR_OPT_TCP_SYN the SYN, this option of a handshake? */
+/* Whether the current segment, or with BPF_LOAD_HDR_OPT_TCP_SYN the SYN, has this option. */
 static __always_inline int has_option(struct bpf_sock_ops *ops, __u32 exid, __u64 flags)
 {
-	/* Kind, 2 + the bytes to look for, and these; what is found takes their place. */
+	/* Kind, 2 + the bytes to look for, and those bytes; the option found replaces them. */
 	__u8 option[AW_ACK_RATE_REQUEST_LEN + 3] = { AW_ACK_RATE_KIND, 4, exid >> 8, exid & 0xff };
 	long len = bpf_load_hdr_opt(ops, option, sizeof(option), flags);
 
@@ -100,7 +100,7 @@ static __always_inline int is_capable(struct bpf_sock_ops *ops, __u64 flags)
 	return has_option(ops, AW_ACK_RATE_EXID, flags);
 }
 
-/* The R to ask for now; 0: none that is worth an option. See ackwise-sim's tcp/ack_rate.rs. */
+/* The R to request now; 0: none is worth an option. See ackwise-sim's tcp/ack_rate.rs. */
 static __always_inline __u32 wish(const struct asking *a, __u32 cwnd)
 {
 	__u32 aim = ack_rate_options.segments, asked = a->asked, r, apart;
@@ -117,7 +117,7 @@ static __always_inline __u32 wish(const struct asking *a, __u32 cwnd)
 	return r != asked && (fixed || 4 * apart >= asked) ? r : 0;
 }
 
-/* Asks anew if the window has changed enough. */
+/* Makes a new request if the window has changed enough. */
 static __always_inline void ask(struct bpf_sock_ops *ops, struct asking *a)
 {
 	__u32 r = wish(a, ops->snd_cwnd);
@@ -139,8 +139,8 @@ static __always_inline struct asking *connection_of(struct bpf_sock_ops *ops)
 }
 
 /*
- * The handshake is done, with ACK congestion control. Other programs of the cgroup have callbacks
- * on the same socket: what this one has not switched on stays.
+ * The handshake is complete, with ACK congestion control. Other programs of the cgroup have
+ * callbacks on the same socket, so callbacks that this one did not enable stay as they are.
  */
 static __always_inline void control_established(struct bpf_sock_ops *ops, __u64 flags)
 {
@@ -155,7 +155,7 @@ static __always_inline void control_established(struct bpf_sock_ops *ops, __u64 
 	callbacks(ops, on, 0);
 }
 
-/* The handshake is done. */
+/* The handshake is complete. */
 static __always_inline void established(struct bpf_sock_ops *ops, __u64 flags)
 {
 	__u64 cookie = bpf_get_socket_cookie(ops);
@@ -181,7 +181,7 @@ static __always_inline void established(struct bpf_sock_ops *ops, __u64 flags)
 		ask(ops, a);
 }
 
-/* An RTT sample: ACKs come in. */
+/* An RTT sample: ACKs are arriving. */
 static __always_inline void round_trip(struct bpf_sock_ops *ops)
 {
 	struct asking *a = connection_of(ops);
@@ -195,7 +195,7 @@ static __always_inline void round_trip(struct bpf_sock_ops *ops)
 	ask(ops, a);
 }
 
-/* What the SYN in hand is to say, or the SYN-ACK. */
+/* What the current SYN or SYN-ACK is to say. */
 static __always_inline __u32 syn_says(struct bpf_sock_ops *ops, int answers)
 {
 	if (ack_rate_options.control &&
@@ -206,7 +206,7 @@ static __always_inline __u32 syn_says(struct bpf_sock_ops *ops, int answers)
 	return AW_ACK_RATE_CAPABLE;
 }
 
-/* What the segment in hand is to say: enum aw_ack_rate_said. */
+/* What the current segment is to say: enum aw_ack_rate_said. */
 static __always_inline __u32 says(struct bpf_sock_ops *ops)
 {
 	__u32 flags = ops->skb_tcp_flags;
@@ -216,7 +216,7 @@ static __always_inline __u32 says(struct bpf_sock_ops *ops)
 	if (flags & SYN)
 		return syn_says(ops, flags & ACK);
 	if (ack_rate_options.control) {
-		/* Which R is settled when it is written: only that there is one counts here. */
+		/* R is decided when it is written; here it only matters whether there is one. */
 		c = control_of(ops, 0);
 		return c && c->open ? AW_ACK_RATE_ASKS + AW_ACK_RATIO_LEAST : AW_ACK_RATE_SILENT;
 	}
@@ -229,7 +229,7 @@ static __always_inline int is_of_handshake(__u32 said)
 	return said == AW_ACK_RATE_CAPABLE || said == AW_ACK_CONTROL_PERMITTED;
 }
 
-/* How many bytes of options are wanted? Also asked for the size of segments to come. */
+/* The number of option bytes to reserve. The kernel also asks to find the segment size. */
 static __always_inline void reserve(struct bpf_sock_ops *ops)
 {
 	int for_mss = ops->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS;
@@ -237,7 +237,7 @@ static __always_inline void reserve(struct bpf_sock_ops *ops)
 
 	if (for_mss && ack_rate_options.control)
 		control_settle(ops);
-	/* A pure ACK asks for nothing. */
+	/* A pure ACK carries no request. */
 	if (!for_mss && !(ops->skb_tcp_flags & SYN) && !ops->skb_len)
 		return;
 	said = says(ops);
@@ -247,7 +247,7 @@ static __always_inline void reserve(struct bpf_sock_ops *ops)
 		bpf_reserve_hdr_opt(ops, AW_ACK_RATE_REQUEST_LEN, 0);
 }
 
-/* Writes the R that lost ACKs tell. Without one the kernel fills what was reserved. */
+/* Writes the R derived from lost ACKs. If there is none, the kernel pads the reserved bytes. */
 static __always_inline void control_write(struct bpf_sock_ops *ops)
 {
 	__u8 option[AW_ACK_RATE_REQUEST_LEN + 3] = {};
@@ -302,7 +302,7 @@ SEC("sockops") int ackwise_ask(struct bpf_sock_ops *ops)
 
 	switch (ops->op) {
 	case BPF_SOCK_OPS_TCP_LISTEN_CB:
-		/* The SYN is looked at again when the connection is there. */
+		/* The SYN is read again when the connection is established. */
 		if (!bpf_setsockopt(ops, IPPROTO_TCP, 27 /* TCP_SAVE_SYN */, &one, sizeof(one)))
 			callbacks(ops, BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG, 0);
 		break;

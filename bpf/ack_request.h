@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The bit that asks for an ACK at once (AW_TCP_ACK_REQUEST; Ayadi 2013 §4), at the data
- * sender's egress, where the socket is at hand. It is set
+ * The bit that asks for an ACK at once (AW_TCP_ACK_REQUEST; Ayadi 2013 §4), set at the data
+ * sender's egress, where the socket is available. It is set
  *
- *   - in the last packet that the congestion window or the receiver's window allows: behind it
- *     there is no room for another one like it. What is in hand is not counted by the socket
- *     yet: tcp_write_xmit() counts a packet when it has been handed down. While an earlier
- *     request is outstanding none is made: else each ACK would let one segment go, which would
- *     be the last that the window allows;
- *   - in what is sent again, wherever it lies.
+ *   - in the last packet that the congestion window or the receiver's window allows: after
+ *     it there is no room for another one like it. The socket does not count the current
+ *     packet yet: tcp_write_xmit() counts a packet after passing it down. While an earlier
+ *     request is outstanding, none is made: otherwise each ACK would release one segment,
+ *     which would again be the last that the window allows;
+ *   - in every retransmission, wherever it lies.
  *
- * A request is outstanding until the farthest end of all that asked is acknowledged: a
- * retransmission before that end leaves it, and one behind it moves it there.
+ * A request is outstanding until the farthest end of all packets that asked is
+ * acknowledged: a retransmission before that end does not move it, and one past it does.
  *
- * Only the bit and the checksum change. Cut by segmentation offload, each segment of a packet
- * has its bits, so where that is on a whole packet asks.
+ * Only the bit and the checksum change. Segmentation offload copies the bits into each
+ * segment, so with it all segments of a packet ask.
  *
- * The receiver's window is known to the flow if its handshake was seen; else the congestion
- * window counts alone. A packet that the application's lack of data makes the last one does not
- * ask: the socket does not say that here.
+ * The receiver's window is known to the flow if its handshake was seen; otherwise only the
+ * congestion window counts. A packet that is the last one because the application has no
+ * more data does not ask: the socket does not show that here.
  */
 #ifndef ACKWISE_ACK_REQUEST_H
 #define ACKWISE_ACK_REQUEST_H
@@ -32,7 +32,7 @@ static __always_inline int ack_request_is_on(void)
 	return options.ack_request && options.position == AW_AT_SENDER && !options.dry_run;
 }
 
-/* Is there room behind this packet for another one like it? */
+/* Whether there is room after this packet for another one like it. */
 static __always_inline int ack_request_room(const struct aw_entry *f,
 					    const struct bpf_tcp_sock *tcp, __u32 end,
 					    __u32 payload, __u32 segments)
@@ -48,8 +48,8 @@ static __always_inline int ack_request_room(const struct aw_entry *f,
 }
 
 /*
- * Forgets the request that is acknowledged. Each packet looks, or a request would seem to be
- * outstanding again after 2 GiB without another one.
+ * Forgets a request that was acknowledged. Each packet checks this: otherwise a request
+ * would appear outstanding again after 2 GiB without another one.
  */
 static __always_inline int ack_request_outstanding(struct aw_entry *f, __u32 snd_una)
 {
@@ -78,7 +78,7 @@ static __noinline int ack_request_write(struct __sk_buff *skb, struct aw_entry *
 		segments = aw_div32(payload + one - 1, one);
 	}
 	outstanding = ack_request_outstanding(f, tcp->snd_una);
-	/* New data begin where the socket will send next: it has not moved on yet. */
+	/* New data start where the socket will send next: snd_nxt has not advanced yet. */
 	if (aw_after_eq(seq, tcp->snd_nxt) &&
 	    (outstanding || ack_request_room(f, tcp, end, one, segments)))
 		return 0;
@@ -90,7 +90,7 @@ static __noinline int ack_request_write(struct __sk_buff *skb, struct aw_entry *
 	return 1;
 }
 
-/* A data packet on its way out. */
+/* A data packet is about to leave. */
 static __always_inline void ack_request_on_data(struct __sk_buff *skb, struct aw_entry *f,
 						const struct aw_seg *seg, struct aw_counters *c)
 {

@@ -2,11 +2,11 @@
 /*
  * The datapath: ACK thinning at the tc hook.
  *
- * Two programs see one interface: `acks` the direction in which ACKs pass (egress at a
- * receiver or router, ingress at a sender), `data` the other one. Whether an ACK may be
- * withheld is decided by ../policy, the same code that the simulator and the kernel patch
- * run. This file is its environment: it finds the flow, keeps the newest withheld ACK,
- * and sees that it leaves in time.
+ * Two programs see one interface: `acks` sees the direction of the ACKs (egress at a
+ * receiver or router, ingress at a sender), and `data` the other one. ../policy decides
+ * whether an ACK may be withheld, with the same code that the simulator and the kernel
+ * patch run. This file is its environment: it finds the flow, keeps the newest withheld
+ * ACK, and makes sure that it leaves in time.
  *
  *                              ┌──────────── flows (LRU) ────────────┐
  *   data ──► parse ──► key ──► │ aw_flow, counters, handle of a slot │
@@ -21,54 +21,54 @@
  *     acks: cookie in the mark, slot │            ▼ still held?
  *     EMITTED, same ACK: pass once   └── AF_PACKET or TAP ◄── ring buffer
  *
- * An ACK takes four steps: parse; a frame that returns (return.h); decide, under the
- * flow's lock; act. A held one may have to leave before it (release.h). Dry run
- * (dry_run.h), what is known of the host (host.h), the bytes that leave (egress.h), ACC's
- * echo (echo.h), the congestion-window
- * hint (cwnd_hint.h), requests for ACKs (ack_request.h) and for a rate of them, what an ACK says
- * of those that were not made (obey.h), and the benchmark (selftest.h) are functions of their own.
+ * An ACK takes four steps: parse; check for a returning frame (return.h); decide, under the
+ * flow's lock; act. A held one may have to leave before it (release.h). These are functions
+ * of their own: dry run (dry_run.h), what is known of the host (host.h), the bytes that
+ * leave (egress.h), ACC's echo (echo.h), the congestion-window hint (cwnd_hint.h), requests
+ * for ACKs (ack_request.h), the requested ACK rate and skipped ACKs (obey.h), and the
+ * benchmark (selftest.h).
  *
- * Why it is built so:
+ * Reasons for this design:
  *
- * - No helper transmits a frame from a timer. So user space does, through the very hook
- *   that the ACK was taken from. The cookie (SO_MARK) names the slot; the slot's state,
- *   key and ACK number must agree too.
+ * - No helper transmits a frame from a timer. So user space does, through the same hook
+ *   that the ACK was taken from. The cookie (SO_MARK) names the slot; the slot's state, key
+ *   and ACK number must match too.
  *
  * - A withheld ACK is never lost to a race. It is in a slot, with a deadline in a FIFO,
- *   before its packet vanishes, and only an ACK of the same flow with at least its number,
- *   on its way out, marks the slot superseded. See hold.h.
+ *   before its packet vanishes, and only a departing ACK of the same flow with at least its
+ *   number marks the slot superseded. See hold.h.
  *
- * - There is one FIFO for each class of hold time, because D differs between flows (it
- *   scales with RTT) and a FIFO must be in the order of its deadlines. Hold times are
- *   rounded down to a class: early is always allowed. See timer.h.
+ * - There is one FIFO per class of hold time, because D differs between flows (it scales
+ *   with RTT) and a FIFO must be in the order of its deadlines. Hold times are rounded down
+ *   to a class, because an ACK may always leave early. See timer.h.
  *
- * - There is one timer in all. An entry of an LRU map loses its timer at eviction, and a
- *   bpf_timer for each flow fails to allocate under load.
+ * - There is only one timer. An entry of an LRU map loses its timer at eviction, and
+ *   allocating a bpf_timer per flow fails under load.
  *
- * - A slot goes FREE → HELD → SUPERSEDED → HELD … while its flow is hot (no trip to the
- *   free list), and back to FREE when a deadline finds it superseded. An entry of a FIFO
- *   is valid only for the generation that it names.
+ * - A slot goes FREE → HELD → SUPERSEDED → HELD … while its flow is hot (without the free
+ *   list), and back to FREE when its deadline comes and it is superseded. A FIFO entry is
+ *   valid only for the generation that it names.
  *
- * - A withheld packet must not look like a local drop: Linux TCP would shrink the
- *   socket's window. tcx ignores STOLEN, so there the packet is redirected to an
- *   interface that does not exist; under clsact it is STOLEN. At ingress, where no local
- *   sender is hurt, it is SHOT.
+ * - A withheld packet must not look like a local drop: Linux TCP would shrink the socket's
+ *   window. tcx ignores STOLEN, so there the packet is redirected to a nonexistent
+ *   interface; under clsact it is STOLEN. At ingress, where no local sender is affected, it
+ *   is SHOT.
  *
  * - Reading the clock costs a third of what withholding does. A packet has a time only if
- *   something asks for one: clock() reads it then. What need not be exact (is user space
- *   alive, when was the flow last seen) takes the coarse clock.
+ *   something asks for it: clock() reads it then. Times that need not be exact (whether
+ *   user space is alive, when the flow was last seen) use the coarse clock.
  *
- * How it fails open: with no slot, a full FIFO, a timer that does not start, a frame that
- * does not fit, a lock that is not free within the bounded spin, or user space silent for
- * half a second, the ACK passes, the flow learns that it left, and a counter says why. A
- * packet that cannot be parsed passes. When the process dies, its links and so the
- * programs go with it.
+ * It fails open: if there is no slot, if a FIFO is full, if the timer does not start, if a
+ * frame does not fit, if a lock cannot be taken within the bounded spin, or if user space
+ * is silent for half a second, the ACK passes, the flow learns that it left, and a counter
+ * gives the reason. A packet that cannot be parsed passes. When the process dies, its links
+ * and thus the programs disappear with it.
  *
- * Flows are created by pure ACKs only, and handshakes are in a map of their own, so a SYN
- * flood evicts neither flows nor holds.
+ * Only pure ACKs create flows, and handshakes have their own map, so a SYN flood evicts
+ * neither flows nor holds.
  *
- * Only UAPI headers are used, and no type of the kernel's own is read. Timers and bpf_loop()
- * take a kernel with BTF all the same: the verifier looks their calls up there.
+ * Only UAPI headers are used, and no kernel type is read. Timers and bpf_loop() still
+ * require a kernel with BTF: the verifier looks up their calls there.
  */
 #include <linux/bpf.h>
 #include <linux/errno.h>
@@ -91,12 +91,12 @@
 #include "selftest.h"
 #include "verdict.h"
 
-/* aya wants classifier sections; libbpf would have "tc". */
+/* aya wants classifier sections; libbpf wants "tc". */
 #ifndef AW_SEC
 #define AW_SEC(name) SEC("classifier")
 #endif
 
-/* The verdict for a packet that is withheld. */
+/* The verdict for a withheld packet. */
 static __always_inline int withheld(void)
 {
 	if (options.position == AW_AT_SENDER)
@@ -106,7 +106,7 @@ static __always_inline int withheld(void)
 
 /* ---- Deciding -------------------------------------------------------------- */
 
-/* The first pure ACK of a flow creates it. Everything else without a flow passes. */
+/* The first pure ACK of a flow creates it. Any other segment without a flow passes. */
 static __noinline struct aw_entry *flow_first(const struct aw_key *key, const struct aw_seg *seg)
 {
 	struct aw_counters *c = counters_here();
@@ -132,7 +132,7 @@ static __noinline struct aw_entry *flow_first(const struct aw_key *key, const st
 	return f;
 }
 
-/* A SYN of the ACK direction: rare. */
+/* A SYN in the ACK direction: rare. */
 static __noinline int syn_of_acks(struct __sk_buff *skb, const struct aw_key *key,
 				  const struct aw_seg *seg)
 {
@@ -143,7 +143,7 @@ static __noinline int syn_of_acks(struct __sk_buff *skb, const struct aw_key *ke
 	return 0;
 }
 
-/* The flow of a segment of the ACK direction; 0: the segment passes. */
+/* The flow of a segment in the ACK direction; 0: the segment passes. */
 static __always_inline struct aw_entry *flow_of_ack(struct __sk_buff *skb, const struct aw_key *key,
 						    const struct aw_seg *seg, struct aw_counters *c)
 {
@@ -160,9 +160,9 @@ static __always_inline struct aw_entry *flow_of_ack(struct __sk_buff *skb, const
 	return f;
 }
 
-/* The flow's lock; 0 when another CPU keeps it too long. Then the ACK passes unseen, and
- * the next one counts as the flow's first. The same when the entry is another flow's by
- * now, of which only its key is asked. */
+/* Takes the flow's lock; 0 if another CPU holds it too long. The ACK then passes unseen,
+ * and the next one counts as the flow's first. If the entry now belongs to another flow,
+ * which only its key shows, the ACK passes as well. */
 static __always_inline struct aw_lock *lock_flow(struct aw_entry *f, struct aw_percpu *here)
 {
 	__u32 number = *(volatile __u32 *)&f->lock & (AW_LOCKS - 1);
@@ -189,8 +189,8 @@ static __always_inline struct aw_lock *lock_flow(struct aw_entry *f, struct aw_p
 }
 
 /*
- * Policy and contract, in a global subprogram: the verifier goes through it once, and not
- * along every path that leads to it.
+ * Policy and contract, in a global subprogram, so that the verifier checks it once instead
+ * of along every path that leads to it.
  */
 __attribute__((noinline)) int decide_flow(struct aw_entry *f, struct aw_percpu *here, __u64 now_us)
 {
@@ -203,7 +203,8 @@ __attribute__((noinline)) int decide_flow(struct aw_entry *f, struct aw_percpu *
 }
 
 /* Under the flow's lock: asks policy and contract. The decision is in here->decision.
- * Returns the time if something asked for it, else 0; about is the time to two ticks. */
+ * Returns the time if something asked for it, else 0; about is the time within two
+ * ticks. */
 static __always_inline __u64 decide(struct aw_entry *f, struct aw_percpu *here, __u64 *about)
 {
 	struct aw_seg *seg = &here->seg;
@@ -214,7 +215,7 @@ static __always_inline __u64 decide(struct aw_entry *f, struct aw_percpu *here, 
 		now = clock_ns();
 	if (now) {
 		*about = now;
-		now_us = now / NSEC_PER_USEC; /* tells the flow the time as well */
+		now_us = now / NSEC_PER_USEC; /* also tells the flow the time */
 	} else {
 		clock_coarse(here);
 		*about = here->coarse_ns;
@@ -274,7 +275,7 @@ static __always_inline int user_space_alive(__u64 about)
 	return a && about < a->alive_until_ns;
 }
 
-/* Under the lock: an ACK that should be held and cannot be. It leaves, and the flow knows. */
+/* Under the lock: an ACK should be held but cannot be. It leaves, and the flow is told. */
 static __noinline int fail_open(struct aw_entry *f, const struct aw_seg *seg, __u32 why)
 {
 	struct aw_percpu *here = percpu_here();
@@ -290,10 +291,10 @@ static __noinline int fail_open(struct aw_entry *f, const struct aw_seg *seg, __
 
 /*
  * A duplicate leaves for itself and, as a clone, for the original that is held. The flow
- * knows that the original has left: the clone just passes. It passes this hook before the
- * helper returns, so the flow's lock is free meanwhile, and nothing in the CPU's own
- * memory lasts. A clone that fails for want of memory (a negative number) leaves the
- * original where it is, to leave at its deadline.
+ * already counts the original as sent, so the clone just passes. It passes this hook before
+ * the helper returns, so the flow's lock is not held meanwhile, and nothing in per-CPU
+ * memory survives the call. If cloning fails for want of memory (a negative number), the
+ * original stays where it is, and leaves at its deadline.
  */
 static __noinline int send_twice(struct __sk_buff *skb, struct aw_entry *f, __u32 ack)
 {
@@ -309,7 +310,7 @@ static __noinline int send_twice(struct __sk_buff *skb, struct aw_entry *f, __u3
 	number = *(volatile __u32 *)&f->lock;
 	l = lock_at(number);
 	if (!l || !lock_take(l, number))
-		return 0; /* it leaves at its deadline, and finds that it has left */
+		return 0; /* at its deadline it finds that it has already left */
 	if (err < 0)
 		owe(f, ack, here);
 	else
@@ -318,7 +319,7 @@ static __noinline int send_twice(struct __sk_buff *skb, struct aw_entry *f, __u3
 	return 0;
 }
 
-/* Under the flow's lock, which it drops: does what was decided. Returns the verdict. */
+/* Under the flow's lock, which it drops: acts on the decision. Returns the verdict. */
 static __always_inline int act(struct __sk_buff *skb, struct aw_percpu *here, struct aw_entry *f,
 			       struct aw_lock *l, __u32 skipped, __u64 now, __u64 about)
 {
@@ -371,7 +372,7 @@ static __always_inline int act(struct __sk_buff *skb, struct aw_percpu *here, st
 
 /* ---- The programs ---------------------------------------------------------- */
 
-/* A segment whose flow's lock is not free. */
+/* A segment whose flow's lock could not be taken. */
 static __noinline int unseen_leaves(struct aw_percpu *here, struct __sk_buff *skb,
 				    const struct aw_entry *f)
 {
@@ -387,7 +388,7 @@ static __noinline int unseen_leaves(struct aw_percpu *here, struct __sk_buff *sk
 	return 0;
 }
 
-/* The direction in which ACKs pass. */
+/* The direction of the ACKs. */
 AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 {
 	struct aw_percpu *here = percpu_here();
@@ -446,7 +447,7 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	return act(skb, here, f, l, skipped, now, about);
 }
 
-/* A SYN, or data of a flow that is not kept: rare. */
+/* A SYN, or data without a flow: rare. */
 static __noinline int data_without_flow(struct __sk_buff *skb, const struct aw_key *key,
 					const struct aw_seg *seg)
 {
@@ -457,8 +458,8 @@ static __noinline int data_without_flow(struct __sk_buff *skb, const struct aw_k
 	return 0;
 }
 
-/* Shows a data segment to the flow. Returns 0 when its lock is not free: data that were
- * not noted look like a gap afterwards, so ACKs pass. */
+/* Passes a data segment to the flow. Returns 0 if the lock could not be taken: data that
+ * were not noted look like a gap afterwards, so ACKs pass. */
 static __always_inline int note_data(struct aw_entry *f, const struct aw_key *key,
 				     const struct aw_seg *seg, __u32 segments, __u64 now_us)
 {
@@ -467,7 +468,7 @@ static __always_inline int note_data(struct aw_entry *f, const struct aw_key *ke
 	__u32 number;
 
 	if (AW_UNLIKELY(!key_equal(&f->key, key)))
-		return 0; /* the entry is another flow's by now */
+		return 0; /* the entry now belongs to another flow */
 	if (aw_flow_data_alone(cfg)) {
 		aw_flow_on_data(&f->flow, cfg, seg, segments, now_us);
 		return 1;
@@ -481,7 +482,7 @@ static __always_inline int note_data(struct aw_entry *f, const struct aw_key *ke
 	return 1;
 }
 
-/* The direction in which data pass. They always do. */
+/* The direction of the data. Data always pass. */
 AW_SEC("data") int ackwise_data(struct __sk_buff *skb)
 {
 	struct aw_percpu *here = percpu_here();
@@ -513,7 +514,7 @@ AW_SEC("data") int ackwise_data(struct __sk_buff *skb)
 	c->data_bytes += seg.payload;
 	if (AW_UNLIKELY(aw_flow_data_wants_clock(&f->flow, flow_cfg(), &seg)))
 		now_us = clock_ns() / NSEC_PER_USEC;
-	/* The window hint and the ACK request use the entry before note_data() asks whose it is. */
+	/* The window hint and the ACK request use the entry before note_data() checks its key. */
 	if ((cwnd_hint_is_on() || ack_request_is_on()) && AW_UNLIKELY(!key_equal(&f->key, &key)))
 		return AW_PASS;
 	cwnd_hint_on_data(skb, f, &seg, segments, c);
@@ -522,7 +523,7 @@ AW_SEC("data") int ackwise_data(struct __sk_buff *skb)
 	if (!note_data(f, &key, &seg, segments, now_us))
 		return AW_PASS;
 	obey_on_data(skb, here, f, &seg);
-	/* Not atomic: two CPUs in one direction of one flow may lose a count. */
+	/* Not atomic: two CPUs handling one direction of a flow may lose a count. */
 	f->count.data_segments += segments;
 	f->count.data_bytes += seg.payload;
 	if (AW_UNLIKELY(echoed))
@@ -530,16 +531,16 @@ AW_SEC("data") int ackwise_data(struct __sk_buff *skb)
 	return AW_PASS;
 }
 
-/* On the loader's TAP, at a sender: a re-emission goes back to where it came in. */
+/* On the loader's TAP, at a sender: a re-emission returns to where it came in. */
 AW_SEC("reinject") int ackwise_back(struct __sk_buff *skb)
 {
 	__u32 cookie;
 
-	/* The frame is preceded by nothing; the cookie is its last four bytes. */
+	/* Nothing precedes the frame; the cookie is its last four bytes. */
 	if (skb->len < 18 || bpf_skb_load_bytes(skb, skb->len - 4, &cookie, 4))
 		return TC_ACT_SHOT;
 	if ((cookie & ~AW_COOKIE_SLOT) != AW_COOKIE_MAGIC)
-		return TC_ACT_SHOT; /* the host's own chatter on that interface */
+		return TC_ACT_SHOT; /* the host's own traffic on that interface */
 	if (bpf_skb_change_tail(skb, skb->len - 4, 0))
 		return TC_ACT_SHOT;
 	skb->mark = cookie;
@@ -554,9 +555,9 @@ static long setup_slot(__u32 k, long *err)
 
 /*
  * Run once by BPF_PROG_TEST_RUN, before anything is attached. Returns 0 or -errno. The
- * kernel may be short of memory for a timer at that very moment: the loader tries again.
- * Slots are free as soon as there is a timer, which what is held needs; that is done last,
- * so that they are freed once.
+ * kernel may be short of memory for a timer at that moment: the loader tries again. The
+ * slots are freed last, when there is the timer that holds need, so that a second try does
+ * not free them twice.
  */
 AW_SEC("setup") int ackwise_setup(struct __sk_buff *skb)
 {
@@ -567,7 +568,7 @@ AW_SEC("setup") int ackwise_setup(struct __sk_buff *skb)
 	if (!t)
 		return -ENOENT;
 	err = bpf_timer_init(&t->timer, &ticker, 1 /* CLOCK_MONOTONIC */);
-	if (err && err != -EBUSY) /* busy: done before */
+	if (err && err != -EBUSY) /* busy: already initialised */
 		return err;
 	err = bpf_timer_set_callback(&t->timer, on_tick);
 	if (err)

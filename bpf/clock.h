@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The time, ns. The shipped datapath reads the kernel's clocks. The object for tests may be
- * loaded with a clock that the test sets (selftest.scripted): then the programs do the same
- * each time, the timer is not started, and the test runs what it would run.
+ * loaded with a clock that the test sets (selftest.scripted): the programs then behave the
+ * same each time, the timer is not started, and the test calls what it would run.
  */
 #ifndef ACKWISE_CLOCK_H
 #define ACKWISE_CLOCK_H
@@ -55,13 +55,13 @@ static __always_inline __u64 clock_ns(void)
 	return clock_is_scripted() ? clock_scripted() : bpf_ktime_get_ns();
 }
 
-/* To a tick of the kernel's, some milliseconds; much cheaper. */
+/* Accurate to a kernel tick, some milliseconds; much cheaper. */
 static __always_inline __u64 clock_coarse_ns(void)
 {
 	return clock_is_scripted() ? clock_scripted() : bpf_ktime_get_coarse_ns();
 }
 
-/* A number that changes when the coarse clock does: of ticks. It costs next to nothing. */
+/* The tick number, which changes when the coarse clock does. It costs next to nothing. */
 static __always_inline __u64 clock_tick(void)
 {
 	return clock_is_scripted() ? clock_scripted() : bpf_jiffies64();

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The congestion-window hint (docs/decisions/0017-sender-hint.md): the sender's
- * congestion window, in the window field of its data, for a receiver that acknowledges
- * once per window (dca.h, tda.h). It is written at the data sender's egress, where the
- * socket is at hand:
+ * The congestion-window hint (docs/decisions/0017-sender-hint.md): the sender's congestion
+ * window, in the window field of its data, for a receiver that acknowledges once per window
+ * (dca.h, tda.h). It is written at the data sender's egress, where the socket is available:
  *
  *   window field = ceil(snd_cwnd * mss / 2^scale), and at least 1
  *
- * unless that is a whole segment more than the congestion window, because the scale's
- * unit may be larger than a segment: then one less. A receiver that divides by the
- * segment gets snd_cwnd back, or less. Only the field and the checksum change.
+ * If that exceeds the congestion window by a whole segment, because the unit of the scale
+ * may be larger than a segment, it is one less. A receiver that divides by the segment size
+ * gets snd_cwnd or less. Only the field and the checksum change.
  *
- * The window field says how much the *receiver* may send. So it is never raised, and it
- * is written only
+ * The window field says how much the *receiver* may send. So it is never raised, and it is
+ * written only
  *
- *   - into segments with payload, so that a pure ACK always has the true window,
- *   - while the other side has sent no data for a smoothed round trip,
- *   - on connections whose handshake was seen: without it the scale is not known.
+ *   - into segments with payload, so that a pure ACK always carries the true window,
+ *   - while the peer has sent no data for a smoothed round trip,
+ *   - on connections whose handshake was seen: otherwise the scale is unknown.
  */
 #ifndef ACKWISE_CWND_HINT_H
 #define ACKWISE_CWND_HINT_H
@@ -48,8 +47,8 @@ static __always_inline int cwnd_hint_scale(const struct aw_handshake *h)
 }
 
 /*
- * Writes the hint if it may. Returns what the window field says now. A subprogram may
- * not take a pointer to the caller's segment, so it takes two numbers.
+ * Writes the hint if allowed. Returns the current value of the window field. A subprogram
+ * may not take a pointer to the caller's segment, so it takes two numbers.
  */
 static __noinline int cwnd_hint_write(struct __sk_buff *skb, const struct aw_entry *f, __u32 l4_off,
 				      __u32 window)
@@ -80,7 +79,7 @@ static __noinline int cwnd_hint_write(struct __sk_buff *skb, const struct aw_ent
 	return field;
 }
 
-/* A data segment on its way out. A policy that runs here sees the hint as well. */
+/* A data segment about to leave. A policy that runs here also sees the hint. */
 static __always_inline void cwnd_hint_on_data(struct __sk_buff *skb, const struct aw_entry *f,
 					      struct aw_seg *seg, __u32 segments,
 					      struct aw_counters *c)
@@ -96,7 +95,7 @@ static __always_inline void cwnd_hint_on_data(struct __sk_buff *skb, const struc
 	c->cwnd_hints += segments;
 }
 
-/* A segment of the ACK direction. Data there mean that the window field is needed. */
+/* A segment of the ACK direction. If it has data, the peer needs the window field. */
 static __always_inline void cwnd_hint_on_ack(struct aw_entry *f, const struct aw_seg *seg,
 					     __u64 now)
 {

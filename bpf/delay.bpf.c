@@ -1,44 +1,51 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Times the way behind a queue. Behind that of the interface it is the filter of a packet socket, which the kernel
- * shows each packet after the queue discipline and before the driver (dev_queue_xmit_nit), so that
- * the wait in the queue itself is not counted. Behind the gateway it is a program at tc egress, after the
- * gateway's own, and one at ingress: what waits in the interface's queue counts. It takes no packet, and
- * changes none.
+ * Times the path behind a queue. Behind the interface's own queue, it is the filter of a
+ * packet socket, which the kernel shows each packet after the queue discipline and before
+ * the driver (dev_queue_xmit_nit), so the wait in the queue itself is not counted. Behind
+ * the gateway, it is a program at tc egress after the gateway's own, and one at ingress, so
+ * the wait in the interface's queue counts. It neither takes nor changes packets.
  *
- * A segment leaves, and a segment comes in that answers it. What that takes beyond the minimum of
- * the connection was spent in queues, on the way there or on the way back. Data are timed by round
- * trips, ACKs by one-way times.
+ * A segment leaves, and a segment that answers it arrives. The excess of this time over the
+ * connection's minimum was spent in queues, on the forward or the return path. Data are
+ * timed by round trips, ACKs by one-way times.
  *
  * Data:
  *
- * - What answers data is the ACK that ends where they end. One that ends later waited for a second
- *   segment (RFC 1122 §4.2.3.2), which on a slow line comes much later, and is no answer.
- * - An ACK for more than a full segment goes at once (RFC 1122 §4.2.3.2). One for less may have waited
- *   for a timer, unless ACKs come faster than that. What it took counts if it is shorter than any timer;
- *   of a longer time only what exceeds the longest timer does.
- * - The other side's own timestamp says when its segment left: what that took beyond its
- *   minimum was spent on the way back, and is taken off.
+ * - The answer to data is the ACK that ends where they end. One that ends later waited for
+ *   a second segment (RFC 1122 §4.2.3.2), which arrives much later on a slow link, and is
+ *   not an answer.
+ * - An ACK for more than a full segment is sent at once (RFC 1122 §4.2.3.2). One for less
+ *   may have waited for a timer, unless ACKs arrive faster than that. Its time counts if it
+ *   is shorter than any timer; of a longer time, only the excess over the longest timer
+ *   counts.
+ * - The peer's own timestamp says when its segment left: the excess of its return time over
+ *   the minimum was spent on the return path, and is subtracted.
  *
- * ACKs, of a connection whose data come in:
+ * ACKs, of a connection that receives data:
  *
- * - The first data that echo an ACK's timestamp (RFC 7323) left after it had arrived there, and the data
- *   before them left before it had. Both carry the other side's own timestamp, so that the way back is not
- *   in it. The way there took between the two. If they are far apart, because the other side had nothing
- *   to send, that says nothing but that it took no longer.
- * - An ACK whose timestamp is overtaken by that of a later one was lost, or arrived together with it.
- * - Linux stamps what it paces with the time at which it is to leave, a little later than the data are made.
+ * - The first data that echo an ACK's timestamp (RFC 7323) left after it had arrived at the
+ *   peer, and the data before them left before. Both carry the peer's own timestamp, so the
+ *   return path does not count. The time of the forward path lies between the two. If they
+ *   are far apart, because the peer had nothing to send, they only show that it was not
+ *   longer.
+ * - An ACK whose timestamp is overtaken by that of a later one was lost, or arrived
+ *   together with it.
+ * - Linux stamps paced packets with their intended departure time, a little after the data
+ *   are made.
  *
- * The other side's timestamps are times if its clock ticks in milliseconds, which is found out over the
- * first second. With any other clock the way back counts with data as well, and ACKs are not timed.
+ * The peer's timestamps are times if its clock ticks in milliseconds, which is determined
+ * over the first second. With any other clock, the return path counts for data as well, and
+ * ACKs are not timed.
  *
- * - It keeps one entry for each connection, with a few probes in flight, spread over the round trip.
- *   A probe is forgotten after some seconds: it, or its answer, was lost.
- * - Data may be sent again, and an ACK may be of either time. So a probe begins only with new data or with
- *   a new timestamp, and none goes on when data are sent again.
+ * - There is one entry per connection, with a few probes in flight, spread over the round
+ *   trip. A probe is forgotten after some seconds: it or its answer was lost.
+ * - Data may be retransmitted, and an ACK may refer to either transmission. So a probe
+ *   starts only with new data or a new timestamp, and a retransmission ends all probes.
  *
- * Only the usual shape of a segment is read: no IP options or extension headers, and
- * NOP, NOP, timestamps as the first options (RFC 7323 appendix A). Others are counted, not timed.
+ * Only segments of the usual shape are read: no IP options or extension headers, and NOP,
+ * NOP, timestamps as the first options (RFC 7323 appendix A). Others are counted but not
+ * timed.
  */
 #define AW_IP_ONLY
 #include <linux/bpf.h>
@@ -50,23 +57,24 @@
 #include "verdict.h"
 
 #define LOST_NS 10000000000ULL
-/* Half of the time over which a minimum of one way counts: longer than the 10 s after which the
- * queue is emptied (EMPTY_EVERY_NS of ackwise-bandwidth), and the second that takes. */
+/* Half of the time for which a one-way minimum counts: longer than the 10 s after which
+ * the queue is emptied (EMPTY_EVERY_NS of ackwise-bandwidth), plus the second that this
+ * takes. */
 #define WINDOW_NS 12000000000ULL
-/* ACKs that wait for a timer are as far apart as the shortest timer, 40 ms in Linux, and less in
- * others. */
+/* ACKs that wait for a timer are at least as far apart as the shortest timer: 40 ms in
+ * Linux, and less in others. */
 #define TIMER_MIN_NS 25000000ULL
 #define TIMER_MAX_US 200000U	    /* the longest timer of Linux, and the usual one of others */
 #define TICKS_NS 1000000000ULL	    /* the time over which a clock is measured */
-#define MAX_TICKS_NS 30000000000ULL /* the time after which a clock is taken for another */
-#define CLOSE_US 5000		    /* two bounds of a wait that are as close count as one */
-#define APART_US 20000		    /* ... that are as far apart count, where the wait is long */
+#define MAX_TICKS_NS 30000000000ULL /* the time after which a clock counts as another kind */
+#define CLOSE_US 5000		    /* two bounds of a wait this close count as one */
+#define APART_US 20000		    /* bounds this far apart count if the wait is long */
 #define TAGS 2			    /* of VLANs */
 #define PPP_IP 0x0021
 #define PPP_IPV6 0x0057
 #define DEFAULT_MSS 536			/* RFC 9293 §3.7.1 */
-#define PROBES 8			/* in flight of a connection */
-#define TAKE_NONE 0			/* the socket gets nothing of the packet */
+#define PROBES 8			/* in flight per connection */
+#define TAKE_NONE 0			/* the socket receives nothing of the packet */
 #define TS_OPTION bpf_htonl(0x0101080a) /* NOP, NOP, kind 8, 10 bytes */
 
 const volatile struct aw_delay_options delay_options = {};
@@ -83,41 +91,42 @@ enum far_clock {
 	CLOCK_OTHER
 };
 
-/* A segment that is timed. */
+/* A segment that is being timed. */
 struct probe {
-	__u64 since_ns; /* when it left; 0: none is in flight */
+	__u64 since_ns; /* departure time; 0: none is in flight */
 	__u64 bytes;	/* what had left by then */
-	__u32 end;	/* the sequence number after its data; of an ACK, its timestamp */
+	__u32 end;	/* the sequence number after its data; for an ACK, its timestamp */
 	__u32 is_ack;
 };
 
 /*
- * The least of one way by two clocks, over the last 12 to 24 seconds: clocks drift. Such a number wraps,
- * and only a difference of two has a sign. They are unsigned, or a compiler may compare them instead.
+ * The minimum of a one-way time between two clocks, over the last 12 to 24 seconds, because
+ * clocks drift. Such a value wraps, and only a difference of two has a sign. They are
+ * unsigned, or a compiler may compare them instead.
  */
 struct least {
-	__u64 since_ns;	  /* when the running window began; 0: nothing was seen */
-	__u32 of_now;	  /* in the running window */
+	__u64 since_ns;	  /* start of the current window; 0: nothing was seen */
+	__u32 of_now;	  /* in the current window */
 	__u32 before_now; /* in the one before it */
 };
 
 struct times {
 	struct probe probes[PROBES];
 	__u64 probed_ns;   /* when the last probe left */
-	__u64 acked_ns;	   /* when the last ACK came; 0: none has */
-	__u64 first_ns;	   /* when the first echo came */
+	__u64 acked_ns;	   /* when the last ACK arrived; 0: none has */
+	__u64 first_ns;	   /* when the first echo arrived */
 	__u32 first_stamp; /* its own timestamp */
 	__u32 rtt_us;	   /* the last round trip */
-	__u32 min_us;	   /* the least; ~0: not known */
+	__u32 min_us;	   /* the minimum; ~0: unknown */
 	__u32 clock;	   /* enum far_clock */
-	__u32 end;	   /* the sequence number after all data that have left */
+	__u32 end;	   /* the sequence number after all data sent */
 	__u32 acked;	   /* by the last ACK */
-	__u32 largest;	   /* segment that has left, bytes */
-	__u32 stamp;	   /* the last timestamp that has left */
-	__u32 data_stamp;  /* the last timestamp of data that came */
+	__u32 largest;	   /* largest segment sent, bytes */
+	__u32 stamp;	   /* the last timestamp sent */
+	__u32 data_stamp;  /* the last timestamp of data received */
 	__u32 data_came;
-	struct least down; /* arrival here less departure there, ms */
-	struct least up;   /* arrival there, or a little later, less departure here, us */
+	struct least down; /* arrival here minus departure there, ms */
+	struct least up;   /* arrival there, or a little later, minus departure here, us */
 };
 
 struct {
@@ -155,7 +164,7 @@ struct segment {
 	__u32 is_syn;
 };
 
-/* Finds the IP header behind tags of VLANs and a header of PPP over Ethernet. Returns its protocol, or 0. */
+/* Finds the IP header behind VLAN tags and a PPPoE header. Returns its protocol, or 0. */
 static __always_inline __u16 find_ip(const struct __sk_buff *skb, __u32 *off)
 {
 	__u16 protocol = skb->protocol;
@@ -186,7 +195,7 @@ static __always_inline __u16 find_ip(const struct __sk_buff *skb, __u32 *off)
 	return pppoe.protocol == bpf_htons(PPP_IPV6) ? bpf_htons(ETH_P_IPV6) : 0;
 }
 
-/* Reads a SYN, or a segment with a timestamp. Returns 1, or 0. */
+/* Parses a SYN, or a segment with a timestamp. Returns 1, or 0. */
 static __always_inline int read(const struct __sk_buff *skb, int leaves, struct segment *seg)
 {
 	struct aw_addr src = {}, dst = {};
@@ -239,7 +248,7 @@ static __always_inline int after(__u32 a, __u32 b)
 	return (__s32)(a - b) > 0;
 }
 
-/* Finds the connection of a segment that leaves, or makes an entry for it. */
+/* Finds the connection of a departing segment, or creates an entry for it. */
 static __always_inline struct times *times_of(const struct segment *seg)
 {
 	struct times *t, fresh = { .min_us = ~0U, .end = seg->start, .stamp = seg->tsval - 1 };
@@ -251,12 +260,12 @@ static __always_inline struct times *times_of(const struct segment *seg)
 	return bpf_map_lookup_elem(&connections, &seg->of);
 }
 
-/* Begins to time a segment: by the end of its data, or by the timestamp of an ACK. */
+/* Starts to time a segment: by the end of its data, or by the timestamp of an ACK. */
 static __always_inline void probe(struct times *t, __u64 bytes, __u32 end, __u32 is_ack)
 {
 	__u64 now = bpf_ktime_get_ns();
 
-	/* The probes are spread over a round trip. */
+	/* Spread the probes over a round trip. */
 	if (now - t->probed_ns < (__u64)t->rtt_us * 1000 / PROBES)
 		return;
 	for (int i = 0; i < PROBES; i++) {
@@ -268,7 +277,7 @@ static __always_inline void probe(struct times *t, __u64 bytes, __u32 end, __u32
 		p->end = end;
 		p->is_ack = is_ack;
 		t->probed_ns = now;
-		/* Another CPU looks at this first. */
+		/* Written last: another CPU checks this first. */
 		__sync_lock_test_and_set(&p->since_ns, now);
 		return;
 	}
@@ -291,7 +300,7 @@ static __always_inline void leaves(const struct __sk_buff *skb)
 	if (!read(skb, 1, &seg))
 		return;
 	if (seg.is_syn) {
-		/* Another connection between the same ports. */
+		/* A new connection between the same ports. */
 		bpf_map_delete_elem(&connections, &seg.of);
 		return;
 	}
@@ -306,8 +315,8 @@ static __always_inline void leaves(const struct __sk_buff *skb)
 			probe(t, all->bytes, seg.tsval, 1);
 		return;
 	}
-	/* Data are sent again. What has left since waits for them at the far end, and an answer
-	 * may be to either time (Karn and Partridge, 1987). */
+	/* A retransmission. What has left since waits for it at the far end, and an
+	 * answer may refer to either transmission (Karn and Partridge, 1987). */
 	if (!after(seg.end, t->end)) {
 		for (int i = 0; i < PROBES; i++)
 			t->probes[i].since_ns = 0;
@@ -320,14 +329,14 @@ static __always_inline void leaves(const struct __sk_buff *skb)
 	probe(t, all->bytes, seg.end, 0);
 }
 
-/* What was least long ago says nothing: clocks drift. */
+/* A minimum of long ago says nothing, because clocks drift. */
 static __always_inline void forget(struct least *l, __u64 now)
 {
 	if (now - l->since_ns > 2 * WINDOW_NS)
 		l->since_ns = 0;
 }
 
-/* Takes a time and returns what it is beyond the least. */
+/* Takes a time and returns its excess over the minimum. */
 static __always_inline __s32 beyond(struct least *l, __u32 time, __u64 now)
 {
 	__u32 least;
@@ -351,8 +360,8 @@ static __always_inline __s32 beyond(struct least *l, __u32 time, __u64 now)
 	return (__s32)(time - least);
 }
 
-/* Takes a timestamp of the other side, and finds out whether it is a time. Returns what the way back took
- * beyond its minimum, us; 0 if that is not known. */
+/* Takes a timestamp of the peer, and finds out whether it is a time. Returns the excess
+ * of the return path over its minimum, us; 0 if unknown. */
 static __always_inline __u32 way_back_us(struct times *t, __u32 tsval, __u64 now)
 {
 	__u32 ms, ticks;
@@ -366,7 +375,8 @@ static __always_inline __u32 way_back_us(struct times *t, __u32 tsval, __u64 now
 	} else if (t->clock == CLOCK_UNKNOWN && now - t->first_ns > TICKS_NS) {
 		ms = (now - t->first_ns) / 1000000;
 		ticks = tsval - t->first_stamp;
-		/* A queue on the way back may make some of the difference, less of it the longer this takes. */
+		/* A queue on the return path may cause part of the difference, and less
+		 * of it over time. */
 		if (ticks > ms - ms / 4 && ticks < ms + ms / 4)
 			t->clock = CLOCK_MS;
 		else if (now - t->first_ns > MAX_TICKS_NS)
@@ -375,8 +385,8 @@ static __always_inline __u32 way_back_us(struct times *t, __u32 tsval, __u64 now
 	return t->clock == CLOCK_MS ? (__u32)down * 1000 : 0;
 }
 
-/* Counts a sample: what left at `since` waited so long. Data say more than ACKs, which some modems send
- * first. */
+/* Counts a sample: what left at `since` waited this long. Data tell more than ACKs,
+ * which some modems send first. */
 static __always_inline void count(__u64 bytes, __u64 since, __u32 waited_us, __u32 is_data)
 {
 	struct aw_delay_sample *s;
@@ -395,8 +405,8 @@ static __always_inline void count(__u64 bytes, __u64 since, __u32 waited_us, __u
 	s->count++;
 }
 
-/* What an answer took beyond the minimum, us, less what a timer of the far end may have been.
- * ~0: that may be all of it. */
+/* The excess of an answer's time over the minimum, us, less what the far end's timer may
+ * account for. ~0: the timer may account for all of it. */
 static __always_inline __u32 without_timer(__u32 us, int at_once)
 {
 	if (at_once || us < TIMER_MIN_NS / 1000)
@@ -409,7 +419,7 @@ static __always_inline void answered(const struct probe *p, struct times *t, __u
 				     __u32 back, int at_once)
 {
 	if (t->min_us == ~0U) {
-		/* The first says nothing: it may have waited as well. */
+		/* The first sample says nothing: it may have waited, too. */
 		t->min_us = us;
 		return;
 	}
@@ -421,7 +431,7 @@ static __always_inline void answered(const struct probe *p, struct times *t, __u
 		count(p->bytes, since, us, 1);
 }
 
-/* Data came that echo an ACK which left at `since`, the first to do so. */
+/* Data arrived that are the first to echo an ACK which left at `since`. */
 static __always_inline void echoed(const struct probe *p, struct times *t, __u64 since, __u32 tsval,
 				   __u64 now)
 {
@@ -433,12 +443,12 @@ static __always_inline void echoed(const struct probe *p, struct times *t, __u64
 	most = beyond(&t->up, tsval * 1000 - (__u32)(since / 1000), now);
 	if (is_first || t->clock != CLOCK_MS || !t->data_came)
 		return;
-	/* More than the whole round trip: a clock was set or stood still, as while a machine sleeps. */
+	/* More than the whole round trip: a clock was set, or stood still while a machine slept. */
 	if (most > (__s32)((now - since) / 1000) + CLOSE_US) {
 		t->up.since_ns = 0;
 		return;
 	}
-	/* It had not arrived when the data before these left. */
+	/* The ACK had not arrived when the data before these left. */
 	apart = (__s32)(tsval - t->data_stamp);
 	if (apart < 0 || apart > 1000)
 		return;
@@ -451,7 +461,7 @@ static __always_inline void echoed(const struct probe *p, struct times *t, __u64
 		count(p->bytes, since, (__u32)(most + least) / 2, 0);
 }
 
-/* What comes with data echoes ACKs. */
+/* Data that arrive echo ACKs. */
 static __always_inline void data_come(struct times *t, const struct segment *seg, __u64 now)
 {
 	__u64 since;
@@ -480,8 +490,8 @@ static __always_inline void acks_come(struct times *t, const struct segment *seg
 	int at_once;
 	__u64 since;
 
-	/* What acknowledges nothing new answers nothing, and what was never sent (but a FIN) is no
-	 * answer. */
+	/* An ACK of nothing new answers nothing, and one of data never sent (except a
+	 * FIN) is no answer. */
 	if ((t->acked_ns && !after(seg->ack, t->acked)) || after(seg->ack, t->end + 1))
 		return;
 	acked = seg->ack - t->acked;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Dry run: every ACK passes, and what would have been withheld is counted. The flow is
- * shown what it would have seen, so that the policy decides as it would in earnest: an
- * ACK that would have been held leaves, for the flow, at its deadline. No timer runs for
- * that; the next segment of the flow finds a deadline that has passed.
+ * Dry run: every ACK passes, and those that would have been withheld are counted. The flow
+ * is shown what it would have seen, so the policy decides as in normal operation: for the
+ * flow, an ACK that would have been held leaves at its deadline. No timer runs for that;
+ * the next segment of the flow finds an expired deadline.
  */
 #ifndef ACKWISE_DRY_RUN_H
 #define ACKWISE_DRY_RUN_H
 
 #include "maps.h"
 
-/* Lets the ACK that would be held leave if its deadline has passed. A subprogram, for the
- * sake of the caller's stack. */
+/* Lets the ACK that would be held leave if its deadline has passed. It is a subprogram
+ * to save stack in the caller. */
 static __noinline int dry_expire(struct aw_entry *f, struct aw_counters *c, __u64 now)
 {
 	struct aw_seg s;
@@ -54,7 +54,7 @@ static __always_inline void dry_withhold(struct aw_entry *f, const struct aw_seg
 	f->dry_len = s->len;
 }
 
-/* Counts what the decision would have done, and makes it one that does nothing. */
+/* Counts what the decision would have done, and makes it have no effect. */
 static __always_inline void dry_decide(struct aw_entry *f, const struct aw_seg *s,
 				       struct aw_decision *d, struct aw_counters *c, __u64 now)
 {

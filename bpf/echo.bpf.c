@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * The gateway's echo: the other half of ACC on the wire (echo.h is the receiver's). The
- * owner of the queue that marks ACKs tells the data receiver, in place of the data sender.
+ * owner of the queue that marks ACKs tells the data receiver, instead of the data sender.
  *
- * It sees both directions of the bottleneck's interface: `echo_acks` hangs at egress,
- * behind the queue, `echo_data` at ingress.
+ * It sees both directions of the bottleneck's interface: `echo_acks` is at egress, behind
+ * the queue, `echo_data` at ingress.
  *
  *   receiver                   gateway                             sender
  *   ACK, ECT(0) ────► queue: CE ──► echo_acks: noted, not-ECT ──► ACK
  *   data, ECE ◄──────────────────── echo_data: sets ECE ◄──────── data
  *
- * - A sender that is an unmodified Linux does not look at CE on pure ACKs, so somebody
- *   else must echo, and the gateway sees both directions.
+ * - A sender that is an unmodified Linux ignores CE on pure ACKs, so something else must
+ *   echo it, and the gateway sees both directions.
  * - Past the gateway nobody would echo a mark. So an ACK leaves as it would have left
- *   without ACC, not capable of ECN, whether it was marked or not.
- * - One mark or several become one segment with ECE. It is not repeated: the next mark
- *   comes soon.
- * - It keeps one entry for each connection, from its SYN-ACK on. If that has an ECN flag,
- *   ECN or AccECN may be in force, and nothing of the connection is touched.
+ *   without ACC: not-ECT, whether it was marked or not.
+ * - One or more marks become one segment with ECE. It is not repeated: the next mark comes
+ *   soon.
+ * - There is one entry per connection, from its SYN-ACK on. If that has an ECN flag, ECN or
+ *   AccECN may be in use, and the connection is left alone.
  *
- * It fails open: a packet that cannot be parsed, and one of a connection that is not
+ * It fails open: a packet that cannot be parsed, or belongs to a connection that is not
  * kept (the map is an LRU), passes unchanged.
  */
 #include <linux/bpf.h>
@@ -34,7 +34,7 @@
 const volatile struct aw_echo_options echo_options = {};
 
 struct echo {
-	__u32 with_ecn; /* it may be in force: hands off */
+	__u32 with_ecn; /* ECN may be in use: leave it alone */
 	__u32 marked;	/* since the last segment with ECE */
 };
 
@@ -59,7 +59,7 @@ static __always_inline struct aw_echo_counters *count(void)
 	return bpf_map_lookup_elem(&echo_counters, &zero);
 }
 
-/* Reads a TCP segment and names its connection. Returns 1, or 0 for any other packet. */
+/* Parses a TCP segment and its connection. Returns 1, or 0 for any other packet. */
 static __always_inline int read(struct __sk_buff *skb, int egress, struct aw_seg *seg,
 				struct connection *of)
 {
@@ -72,7 +72,7 @@ static __always_inline int read(struct __sk_buff *skb, int egress, struct aw_seg
 	return 1;
 }
 
-/* A SYN ends what was known of the connection, a SYN-ACK says what holds. */
+/* A SYN ends what was known of the connection; a SYN-ACK decides. */
 static __always_inline int handshake(const struct connection *of, const struct aw_seg *seg)
 {
 	struct aw_echo_counters *c = count();
@@ -84,7 +84,7 @@ static __always_inline int handshake(const struct connection *of, const struct a
 	}
 	known = bpf_map_lookup_elem(&connections, of);
 	if (known) {
-		/* Two answers that differ: which one the client heard is not known. */
+		/* Two different answers: it is unknown which one the client received. */
 		known->with_ecn |= fresh.with_ecn;
 		return AW_PASS;
 	}
@@ -125,7 +125,7 @@ int ackwise_echo_acks(struct __sk_buff *skb)
 	return AW_PASS;
 }
 
-/* At ingress, where the data come in. */
+/* At ingress, where data arrive. */
 SEC("classifier")
 int ackwise_echo_data(struct __sk_buff *skb)
 {
@@ -143,7 +143,7 @@ int ackwise_echo_data(struct __sk_buff *skb)
 	e = bpf_map_lookup_elem(&connections, &of);
 	if (!e || e->with_ecn || !e->marked)
 		return AW_PASS;
-	/* A mark that comes between these two lines is echoed by this segment. */
+	/* A mark that arrives between these two lines is echoed by this segment. */
 	e->marked = 0;
 	if (set_ece(skb, seg.l4_off, 1) >= 0)
 		c->echoes++;

@@ -3,12 +3,12 @@
  * What ACC (policies/acc.h) needs on the wire, at the data receiver's end:
  *
  *   pure ACKs leave with ECT(0)		a queue may mark them instead of dropping
- *   ECE on data that comes in			one of them was marked: told, and taken off
+ *   ECE on arriving data			one of them was marked: noted, and cleared
  *
- * Only for connections without ECN, whose own stacks look at neither: of one that
- * negotiated ECN or AccECN (RFC 3168, RFC 9768) both bits mean something else, and
- * nothing of it is touched. Which it is only its handshake tells, so one that began
- * before the program was there is left alone as well.
+ * Only connections without ECN are touched, whose own stacks read neither. On a connection
+ * that negotiated ECN or AccECN (RFC 3168, RFC 9768), both bits mean something else. Only
+ * the handshake shows which it is, so a connection that began before the program is left
+ * alone, too.
  */
 #ifndef ACKWISE_ECHO_H
 #define ACKWISE_ECHO_H
@@ -20,13 +20,14 @@
 #define HS_WITHOUT_ECN (1 << 8)
 #define HS_WITH_ECN (1 << 9)
 
-/* After aw_handshake_on_segment(), which a SYN makes forget all flags. */
+/* Call after aw_handshake_on_segment(), which clears all flags on a SYN. */
 static __always_inline void echo_handshake(struct aw_handshake *h, const struct aw_seg *seg)
 {
 	if ((seg->flags & (AW_TCP_SYN | AW_TCP_ACK)) != (AW_TCP_SYN | AW_TCP_ACK))
 		return;
-	/* The answer decides. One without, after one with, is a repetition that a
-	 * server makes in case ECN was what got lost: whom the client heard is not known. */
+	/* The answer decides. A SYN-ACK without ECN after one with it is a
+	 * retransmission by a server that suspects ECN of the loss: it is unknown which
+	 * one the client received. */
 	h->flags |= seg->flags & ECN_FLAGS ? HS_WITH_ECN : HS_WITHOUT_ECN;
 }
 
@@ -41,7 +42,7 @@ static __always_inline int echo_wanted(const struct aw_flow *f)
 	return echo_is_on() && (f->hs.flags & (HS_WITHOUT_ECN | HS_WITH_ECN)) == HS_WITHOUT_ECN;
 }
 
-/* A pure ACK on its way out. */
+/* A pure ACK about to leave. */
 static __noinline int echo_mark_capable(struct __sk_buff *skb, const struct aw_seg *seg)
 {
 	if (!seg || seg->payload || seg->ip_ecn || (seg->flags & ~AW_TCP_PSH) != AW_TCP_ACK)
@@ -49,8 +50,8 @@ static __noinline int echo_mark_capable(struct __sk_buff *skb, const struct aw_s
 	return set_ecn(skb, seg->l3_off, seg->ip_version, ECT0);
 }
 
-/* Data on its way in. Returns 1 if its ECE is an echo; any other ECE means something else
- * or nothing here, and the policy does not see it. */
+/* Data that arrive. Returns 1 if its ECE is an echo; any other ECE has another meaning
+ * or none here, and the policy does not see it. */
 static __always_inline __u32 echo_on_data(const struct aw_entry *f, struct aw_seg *seg)
 {
 	if (options.flow.policy.policy != AW_POLICY_ACC || !(seg->flags & AW_TCP_ECE))
@@ -61,7 +62,7 @@ static __always_inline __u32 echo_on_data(const struct aw_entry *f, struct aw_se
 	return 0;
 }
 
-/* An echo that was noted is not shown to the stack, which knows nothing of ECN here. */
+/* A noted echo is hidden from the stack, which does not use ECN here. */
 static __noinline int echo_clear(struct __sk_buff *skb, __u32 l4_off)
 {
 	return set_ece(skb, l4_off, 0);

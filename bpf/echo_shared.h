@@ -10,13 +10,13 @@ struct aw_echo_options {
 	__u32 l3_off; /* bytes before the IP header */
 };
 
-/* On each CPU. */
+/* Per CPU. */
 struct aw_echo_counters {
 	__u64 plain;   /* connections that began without ECN */
-	__u64 other;   /* that began with it: not touched */
-	__u64 capable; /* ACKs that left and could have been marked */
-	__u64 marks;   /* and were */
-	__u64 echoes;  /* data that told it */
+	__u64 other;   /* connections that began with it: not touched */
+	__u64 capable; /* ACKs sent that could have been marked */
+	__u64 marks;   /* ACKs that were marked */
+	__u64 echoes;  /* data that carried an echo */
 	__u64 unknown; /* marked ACKs of connections that began before the program */
 };
 

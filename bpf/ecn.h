@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The bits of ECN in a packet, and others of the TCP header: read by whoever parses it, written
- * here. */
+/* The ECN bits of a packet, and others of the TCP header. Any parser reads them; they
+ * are written here. */
 #ifndef ACKWISE_ECN_H
 #define ACKWISE_ECN_H
 
@@ -15,10 +15,10 @@ enum ecn {
 	CE = 3
 }; /* RFC 3168 §5 */
 
-/* A SYN-ACK with one of them: ECN or AccECN was agreed on (RFC 9768 §3.1.2). */
+/* A SYN-ACK with one of them: ECN or AccECN was negotiated (RFC 9768 §3.1.2). */
 #define ECN_FLAGS (AW_TCP_ECE | AW_TCP_CWR | AW_TCP_AE)
 
-/* Sets the two ECN bits of an IP header; an IPv4 header's checksum follows. */
+/* Sets the two ECN bits of an IP header, and updates the checksum of IPv4. */
 static __always_inline int set_ecn(struct __sk_buff *skb, __u32 l3_off, __u32 version, enum ecn ecn)
 {
 	__u8 old[2], new[2];
@@ -36,8 +36,8 @@ static __always_inline int set_ecn(struct __sk_buff *skb, __u32 l3_off, __u32 ve
 	return bpf_skb_store_bytes(skb, l3_off, new, 2, 0);
 }
 
-/* Sets or clears bits of a TCP header (enum aw_tcp_flag); the checksum follows. Returns 1 if that
- * changed it, and less than 0 if it cannot be done. */
+/* Sets or clears bits of a TCP header (enum aw_tcp_flag), and updates the checksum.
+ * Returns 1 if that changed it, and a negative value on failure. */
 static __always_inline int set_tcp_bits(struct __sk_buff *skb, __u32 l4_off, __u16 bits, int on)
 {
 	__u16 old, new;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Who fills the link behind the interface (policy's uplink.h)? The programs count on each CPU
- * the bytes of full packets that left, and the rest: pure ACKs and short packets. User space
- * reads while they count, so that neither may be a difference of two counters. It adds them up,
- * judges them every 100 ms, and writes the answer beside its heartbeat. An answer that is too
- * old is none. What leaves may be told the class of the queue behind the interface that it goes
- * to: aw_options.ack_priority.
+ * Finds out who fills the link behind the interface (policy's uplink.h). On each CPU the
+ * programs count the bytes of full packets that left, and those of the rest: pure ACKs and
+ * short packets. User space reads while they count, so neither may be a difference of two
+ * counters. It adds them up, judges them every 100 ms, and writes the answer beside its
+ * heartbeat. An answer that is too old counts as none. Departing packets may be assigned a
+ * class of the queue behind the interface: aw_options.ack_priority.
  *
- * A GSO packet counts by its whole length, whatever its segments have: its sender had more to
- * send than one.
+ * A GSO packet counts with its whole length, however long its segments are: its sender had
+ * more than one to send.
  */
 #ifndef ACKWISE_EGRESS_H
 #define ACKWISE_EGRESS_H
@@ -23,7 +23,7 @@ static __always_inline void ack_leaves(struct aw_percpu *here, struct __sk_buff 
 	here->left_rest_bytes += skb->len;
 	if (!options.ack_priority)
 		return;
-	/* Another queue would take it for a class of its own, maybe the last one. */
+	/* Another queue would take it for one of its own classes, perhaps the last. */
 	a = bpf_map_lookup_elem(&control, &k);
 	if (AW_LIKELY(a && !a->queue_replaced))
 		skb->priority = options.ack_priority;

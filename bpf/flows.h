@@ -10,8 +10,8 @@
 static const struct aw_entry blank;
 
 /*
- * Reads the segment, and counts the packet. What only the slow reader reads goes through
- * the CPU's own memory, so that seg's fields can live in registers.
+ * Parses the segment, and counts the packet. The slow reader writes to per-CPU memory, so
+ * that seg's fields can live in registers.
  */
 static __always_inline int parse(struct __sk_buff *skb, struct aw_percpu *here, struct aw_seg *seg,
 				 struct aw_counters *c)
@@ -50,7 +50,7 @@ static __always_inline int side_matches(int side, const struct aw_addr *a, __u16
 	return 1;
 }
 
-/* Asked when a flow would be created, so it costs nothing per packet. */
+/* Only checked when a flow would be created, so it costs nothing per packet. */
 static __always_inline int matches(const struct aw_key *k, __u32 version)
 {
 	if (!options.match.used)
@@ -60,9 +60,9 @@ static __always_inline int matches(const struct aw_key *k, __u32 version)
 }
 
 /*
- * A SYN or SYN-ACK, or the first segment after them of a flow that is not kept
- * yet. A new connection must not inherit an old one's flow. `acks` is a constant
- * in each of the two copies: it indexes, and the verifier wants to see how far.
+ * A SYN or SYN-ACK, or the first segment after them while there is no flow yet. A new
+ * connection must not inherit an old one's flow. `acks` is a constant in each of the two
+ * copies: it is used as an index, and the verifier needs to see its range.
  */
 static __always_inline int handshake(const struct aw_key *key, const struct aw_seg *seg, int acks,
 				     __u64 now)
@@ -94,7 +94,7 @@ static __noinline int handshake_data(const struct aw_key *key, const struct aw_s
 	return handshake(key, seg, 0, now);
 }
 
-/* A pure ACK of an unknown flow: keep it from now on. */
+/* A pure ACK of an unknown flow: create the flow. */
 static __noinline struct aw_entry *flow_create(const struct aw_key *key, const struct aw_seg *seg,
 					       __u64 now)
 {
@@ -104,7 +104,7 @@ static __noinline struct aw_entry *flow_create(const struct aw_key *key, const s
 
 	if (!here)
 		return 0;
-	/* Whole before another CPU sees it. Should that have been first, its entry stands. */
+	/* Complete before another CPU sees it. If another CPU was first, its entry stays. */
 	f = &here->fresh;
 	*f = blank;
 	f->key = *key;

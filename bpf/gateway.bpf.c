@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The gateway's redirect, at the egress of the interface that is the bottleneck. It takes
- * IP packets that leave there to the gateway's own queue.
+ * The gateway's redirect, at the egress of the bottleneck's interface. It redirects the IP
+ * packets that leave there to the gateway's own queue.
  *
  *   stack, forwarding ──► egress hook ──► ours? ──► yes: on to the device
  *                                           │
@@ -12,22 +12,22 @@
  *                                           │ AF_PACKET, marked
  *                                           └──► egress hook, again
  *
- * - A packet that is redirected is complete: routed, translated, with its link
- *   header. On its way into a device without offloads the stack cuts aggregated
- *   packets up and fills in checksums, so what the gateway reads is what would
- *   have been on the wire.
- * - A redirect is no local drop: the socket that sent the packet sees nothing.
- * - What keeps the link itself alive (ARP, IPv6 neighbour discovery, the control protocols
- *   of PPP over Ethernet) passes, with VLAN tags or without: it must not wait behind data,
- *   and is never dropped for want of room.
- * - The mark is taken off again, for whatever comes after this hook.
- * - An ACK that `ackwise attach` on this interface has withheld and now re-emits passes. It
- *   was withheld behind this hook, so it has had its turn in the queue; taken again, it
- *   would lose the mark by which the datapath knows it, and be re-emitted again and again.
- * - It keeps nothing but counters.
+ * - A redirected packet is complete: routed, translated, with its link header. On its way
+ *   into a device without offloads, the stack segments aggregated packets and fills in
+ *   checksums, so the gateway reads what would have been on the wire.
+ * - A redirect is not a local drop: the socket that sent the packet sees nothing.
+ * - Packets that keep the link itself alive (ARP, IPv6 neighbour discovery, the control
+ *   protocols of PPP over Ethernet) pass, with or without VLAN tags: they must neither wait
+ *   behind data nor be dropped for lack of room.
+ * - The mark is removed, for whatever comes after this hook.
+ * - An ACK that `ackwise attach` withheld on this interface and now re-emits passes. It was
+ *   withheld behind this hook, so it has had its turn in the queue. If it were taken again,
+ *   it would lose the mark by which the datapath knows it, and be re-emitted again and
+ *   again.
+ * - It keeps no state but counters.
  *
- * It fails open: when the gateway gives no sign of life for a while packets pass, and
- * when its process is gone the program is gone as well.
+ * It fails open: if the gateway gives no sign of life for a while, packets pass, and when
+ * its process ends, the program is gone as well.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -62,7 +62,7 @@ enum content {
 	NEIGHBOUR, /* neighbour discovery */
 };
 
-/* Where a header begins: `off` bytes after the start of `from`, a BPF_HDR_START_*. */
+/* The start of a header: `off` bytes after `from`, a BPF_HDR_START_*. */
 struct place {
 	__u32 from, off;
 };
@@ -114,7 +114,7 @@ static __always_inline enum content content_of(const struct __sk_buff *skb)
 	__be16 protocol = skb->protocol;
 	int tag;
 
-	/* A tag that stands in the frame: the network header may be that of the tag. */
+	/* A tag within the frame: the network header may be that of the tag. */
 	for (tag = 0; tag < 2; tag++) {
 		if (protocol != bpf_htons(ETH_P_8021Q) && protocol != bpf_htons(ETH_P_8021AD))
 			break;
@@ -154,7 +154,7 @@ int ackwise_gateway(struct __sk_buff *skb)
 		count->returned++;
 		return AW_PASS;
 	}
-	/* The datapath's own hook comes next and waits for it. */
+	/* The datapath's own hook comes next and expects it. */
 	if ((skb->mark & ~AW_COOKIE_SLOT) == AW_COOKIE_MAGIC) {
 		count->returned++;
 		return AW_PASS;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The one reader of packet headers, for every program here.
+ * The one parser of packet headers, for all programs here.
  *
  *   read_segment()	a TCP segment, whatever its link header, IP options, extension
  *			headers and TCP options are: policy's parser on the packet's bytes
- *   read_ip()		of any IP packet what it is, where it goes and where its payload
- *			begins, for programs that take more than TCP
+ *   read_ip()		for any IP packet its type, its destination and the offset of its
+ *			payload, for programs that take more than TCP
  *
- * read_segment() has two speeds. Nearly every segment has the usual shape and is read
- * inline from the linear bytes. What has not goes to global subprograms, which the
- * verifier checks once instead of along every path that leads to them. A program that
- * reads no segments defines AW_IP_ONLY, so that its object does not carry them.
+ * read_segment() has two speeds. Nearly every segment has the usual shape and is parsed
+ * inline from the linear bytes. Any other goes to global subprograms, which the verifier
+ * checks once instead of along every path that leads to them. A program that parses no
+ * segments defines AW_IP_ONLY, so that its object does not contain them.
  */
 #ifndef ACKWISE_HEADERS_H
 #define ACKWISE_HEADERS_H
@@ -38,7 +38,7 @@
 
 #define MAX_HEADERS (22 + 60 + 60) /* Ethernet with two tags, IPv4, TCP */
 
-/* The second half of read_segment_slow(), verified with any offsets at once. */
+/* The second half of read_segment_slow(), verified for all offsets at once. */
 __attribute__((noinline)) int read_segment_slow_tcp(struct __sk_buff *skb, struct aw_seg *seg)
 {
 	if (!seg)
@@ -48,8 +48,8 @@ __attribute__((noinline)) int read_segment_slow_tcp(struct __sk_buff *skb, struc
 }
 
 /*
- * Reads any shape. Headers that are not linear are pulled once, so whoever calls this
- * must load packet pointers afterwards.
+ * Parses any shape. Nonlinear headers are pulled once, so callers must load packet pointers
+ * afterwards.
  */
 __attribute__((noinline)) int read_segment_slow(struct __sk_buff *skb, __u32 link,
 						struct aw_seg *seg)
@@ -66,7 +66,7 @@ __attribute__((noinline)) int read_segment_slow(struct __sk_buff *skb, __u32 lin
 	return status == AW_PARSE_OK ? read_segment_slow_tcp(skb, seg) : status;
 }
 
-/* Whether a glance is enough to say no, so that not every UDP packet is read slowly. */
+/* Whether a quick check can rule out TCP, so that not every UDP packet takes the slow path. */
 static __always_inline int surely_not_tcp(const struct __sk_buff *skb, __u32 link)
 {
 	const __u8 *d = (const __u8 *)(long)skb->data, *end = (const __u8 *)(long)skb->data_end;
@@ -88,9 +88,9 @@ static __always_inline int surely_not_tcp(const struct __sk_buff *skb, __u32 lin
 }
 
 /*
- * Returns an enum aw_parse_status; seg is defined when that is AW_PARSE_OK. `spare` is
- * initialised memory that the slow reader may write, seg itself or another. With another
- * one seg never leaves this function, and its fields can live in registers.
+ * Returns an enum aw_parse_status; seg is defined if that is AW_PARSE_OK. `spare` is
+ * initialised memory that the slow parser may write: seg itself or another. With another
+ * one, seg never leaves this function, and its fields can live in registers.
  */
 static __always_inline int read_segment(struct __sk_buff *skb, __u32 link, struct aw_seg *seg,
 					struct aw_seg *spare)
@@ -128,21 +128,21 @@ static __always_inline void connection_of(struct connection *c, const struct aw_
 
 struct ip_info {
 	__u8 version;	    /* 4 or 6 */
-	__u8 protocol;	    /* IPPROTO_*: of IPv6 the header after the fixed one */
-	__u32 l4_off;	    /* of what follows the IP header, from the IP header on */
-	__u32 l4_len;	    /* bytes of it, headers included */
+	__u8 protocol;	    /* IPPROTO_*: for IPv6 the header after the fixed one */
+	__u32 l4_off;	    /* of what follows the IP header, relative to the IP header */
+	__u32 l4_len;	    /* its length in bytes, including headers */
 	struct aw_addr dst; /* as on the wire; IPv4 in the first word, the rest 0 */
 };
 
-/* Copies bytes from an offset that counts from the IP header. Returns 1, or 0 when the
- * packet ends before. */
+/* Copies bytes at an offset from the IP header. Returns 1, or 0 if the packet is too
+ * short. */
 static __always_inline int load_l3(const struct __sk_buff *skb, __u32 off, void *to, __u32 size)
 {
 	return bpf_skb_load_bytes_relative(skb, off, to, size, BPF_HDR_START_NET) == 0;
 }
 
-/* Returns 1 for a whole packet: 0 for a fragment, another protocol, or a header that ends
- * too soon. */
+/* Returns 1 for a whole packet, and 0 for a fragment, another protocol, or a truncated
+ * header. */
 static __always_inline int read_ip(const struct __sk_buff *skb, struct ip_info *info)
 {
 	struct ipv6hdr ip6;
@@ -174,7 +174,7 @@ static __always_inline int read_ip(const struct __sk_buff *skb, struct ip_info *
 	return 1;
 }
 
-/* Whether a packet is an ACK without payload that neither opens nor ends a connection. */
+/* Whether a packet is an ACK without payload that neither opens nor closes a connection. */
 static __always_inline int is_pure_ack(const struct __sk_buff *skb, const struct ip_info *info)
 {
 	struct tcphdr tcp;

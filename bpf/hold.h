@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Slots: an ACK goes in, a newer one replaces or supersedes it.
+ * Slots: an ACK is stored, and a newer one replaces or supersedes it.
  *
- * A slot belongs to the flow whose handle names it in its present generation, and
- * is protected by that flow's lock, whose number it remembers. One critical section
- * decides about an ACK, puts it into the slot, and the slot's deadline into a FIFO:
- * what leaves meanwhile, leaves before or after, but not in between. Who else comes:
+ * A slot belongs to the flow whose handle names it in its present generation, and is
+ * protected by that flow's lock, whose number it stores. One critical section decides about
+ * an ACK, stores it in the slot, and puts the slot's deadline into a FIFO: other ACKs leave
+ * before or after, but not in between. These also access a slot:
  *
- * - The timer, or a re-emission, which read the lock's number before they lock. A
- *   slot changes hands only by way of FREE, and is freed, with a new generation,
- *   under its old lock. So whoever holds a lock that is no longer the slot's finds
- *   a generation that is not the one it came for; on_return(), which came for a
- *   state and a key, looks at the lock's number again.
- * - Who takes it from the free list: nobody else touches a free slot.
- * - A flow that was evicted and is kept anew: its handle is new, the old slot's
- *   generation is named by the FIFO alone, and its ACK leaves at the deadline.
- * - A program whose flow's entry the LRU map gives to another flow meanwhile: that
- *   flow's handle names a slot with another key, which is left alone.
- * - Whoever does not get the lock (on a virtual machine its holder may be off the CPU
- *   for milliseconds): an ACK passes, and the next one is taken for the first of its
- *   flow, because something left that nobody noted; the timer comes again soon; a
- *   re-emission leaves, too, and says so by one exchange of the slot's state.
+ * - The timer, or a re-emission, which reads the lock's number before locking. A slot
+ *   changes hands only by way of FREE, and is freed, with a new generation, under its old
+ *   lock. So the holder of a lock that is no longer the slot's finds a generation other
+ *   than the one it came for; on_return(), which came for a state and a key, checks the
+ *   lock's number again.
+ * - Whoever takes it from the free list: nobody else touches a free slot.
+ * - A flow that was evicted and created again: its handle is new, only the FIFO still names
+ *   the old slot's generation, and its ACK leaves at the deadline.
+ * - A program whose flow's entry the LRU map gives to another flow meanwhile: that flow's
+ *   handle names a slot with another key, which is left alone.
+ * - Whoever does not get the lock (on a virtual machine its holder may be off the CPU for
+ *   milliseconds): an ACK passes, and the next one counts as the first of its flow, because
+ *   something left that was not noted; the timer comes again soon; a re-emission also
+ *   leaves, and notes it by one exchange of the slot's state.
  */
 #ifndef ACKWISE_HOLD_H
 #define ACKWISE_HOLD_H
@@ -29,13 +29,13 @@
 #include "metadata.h"
 #include "timer.h"
 
-/* Words, as packets allow them: an Ethernet header leaves IP at 2 mod 4, and the
+/* Copies in words, as packets allow: an Ethernet header leaves IP at 2 mod 4, and the
  * stack aligns that. A plain memcpy would become byte loads. */
 #define COPY32(dst, src, n) \
 	_Pragma("unroll") for (int _i = 0; _i < (n); \
 			       _i++)((__u32 *)(dst))[_i] = ((const __u32 *)(src))[_i]
 
-/* Copies words from word `from` up to `to`, which the packet must have. */
+/* Copies words `from` to `to`, which the packet must contain. */
 #define COPY_L3(from, to) \
 	do { \
 		if (p + 4 * (to) > end) \
@@ -43,7 +43,7 @@
 		COPY32(s->l3 + 4 * (from), p + 4 * (from), (to) - (from)); \
 	} while (0)
 
-/* IPv4 with TCP timestamps at once, any more word by word. 1 when all of it was copied. */
+/* IPv4 with TCP timestamps at once, the rest word by word. 1 if everything was copied. */
 static __always_inline int copy_l3(struct aw_slot *s, const __u8 *p, const __u8 *end, __u32 len)
 {
 	int i;
@@ -94,7 +94,7 @@ static __always_inline void slot_meta(struct aw_slot *s, const struct __sk_buff 
 	s->vlan_proto = skb->vlan_present ? skb->vlan_proto : 0;
 }
 
-/* Is there something beside the frame that no slot keeps? It is in a function of its own, as the stack is full. */
+/* Whether there is metadata that no slot keeps. A function of its own, as the stack is full. */
 static __noinline int has_metadata(struct __sk_buff *skb)
 {
 	if (has_tunnel_key(skb))
@@ -102,7 +102,7 @@ static __noinline int has_metadata(struct __sk_buff *skb)
 	return options.ipsec && has_security_path(skb);
 }
 
-/* Under the flow's lock, as all that follows. */
+/* Under the flow's lock, like everything below. */
 static __always_inline int slot_store(struct aw_slot *s, struct __sk_buff *skb,
 				      const struct aw_seg *seg)
 {
@@ -114,14 +114,14 @@ static __always_inline int slot_store(struct aw_slot *s, struct __sk_buff *skb,
 		return 0;
 	if (!copy_l2(s, data, end, off) || !copy_l3(s, data + off, end, seg->len))
 		return 0;
-	/* It would come back with three tags inside, more than the parser reads. */
+	/* It would return with three tags inside, more than the parser reads. */
 	if (AW_UNLIKELY(off == 22 && skb->vlan_present))
 		return 0;
 	slot_meta(s, skb, seg);
 	return 1;
 }
 
-/* The slot that a flow's handle names, if it is the flow's; else 0. */
+/* The slot that a flow's handle names, if it belongs to the flow; else 0. */
 static __always_inline struct aw_slot *slot_of(const struct aw_entry *f, const struct aw_key *key)
 {
 	__u64 handle = f->handle;
@@ -133,8 +133,8 @@ static __always_inline struct aw_slot *slot_of(const struct aw_entry *f, const s
 }
 
 /*
- * Has the newest ACK of the flow, which is about to be held, SACK blocks that were not sent?
- * Then it leaves although its number may have been sent before.
+ * Whether the newest ACK of the flow, which is about to be held, has unsent SACK blocks. If
+ * so, it leaves even if its number has already been sent.
  */
 static __always_inline int has_unsent_sack(const struct aw_entry *f)
 {
@@ -145,24 +145,24 @@ static __always_inline int has_unsent_sack(const struct aw_entry *f)
 enum owed {
 	OWED_NOT,
 	OWED_BESIDE_EQUAL, /* unless one with a higher number has left */
-	OWED_ALWAYS,	   /* what has left, or will leave, does not say all that it says */
+	OWED_ALWAYS,	   /* what has left or will leave does not say all that it says */
 };
 
 enum hold_result {
 	HOLD_NEW,
 	HOLD_REPLACED,
-	HOLD_SILENT, /* from here on it passes: user space does not answer */
+	HOLD_SILENT, /* from here on the ACK passes: user space does not answer */
 	HOLD_NO_SLOT,
 	HOLD_QUEUE_FULL,
 	HOLD_NO_TIMER,
 	HOLD_SHORT,
 	HOLD_FRAME,
-	HOLD_OLDER, /* one is held that must not be replaced, which the flow does not know of */
+	HOLD_OLDER, /* another is held that must not be replaced, which the flow does not know */
 };
 
 /*
- * Start a run: take a slot, note its deadline, see that the timer fires. A
- * subprogram, because it is rarer, and the caller's stack is full.
+ * Starts a run of holds: takes a slot, notes its deadline, and makes sure that the timer
+ * fires. It is a subprogram because it is less frequent and the caller's stack is full.
  */
 static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg, struct aw_entry *f,
 			       __u32 hold_us, __u64 now)
@@ -178,8 +178,9 @@ static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg, 
 		return HOLD_NO_SLOT;
 	now = clock(now);
 	/*
-	 * The last that is not longer; by sign bits, or the verifier takes each path. What the
-	 * compiler knows of an index, the verifier of 6.1 does not: it must see the bounds.
+	 * Finds the last class that is not longer, using sign bits, because the verifier
+	 * would follow every branch. The compiler knows the range of the index, but the
+	 * verifier of 6.1 does not, and must see the bounds.
 	 */
 	for (step = AW_CLASS_TABLE / 2; step; step /= 2) {
 		__u32 i = class + step;
@@ -195,7 +196,7 @@ static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg, 
 	if (!t)
 		return HOLD_NO_TIMER;
 
-	/* A hot flow keeps its slot from run to run. */
+	/* A hot flow keeps its slot between runs. */
 	slot = f->handle >> 32;
 	s = slot_of(f, &here->key);
 	if (!s || s->state != SLOT_SUPERSEDED || s->lock != here->lock) {
@@ -231,7 +232,7 @@ static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg, 
 	return HOLD_NEW;
 }
 
-/* Withhold this one. A run that is open keeps its first deadline. */
+/* Withholds this ACK. A run that is in progress keeps its first deadline. */
 static __always_inline enum hold_result hold(struct __sk_buff *skb, const struct aw_percpu *here,
 					     const struct aw_seg *seg, struct aw_entry *f,
 					     __u32 hold_us, __u64 now)
@@ -240,19 +241,19 @@ static __always_inline enum hold_result hold(struct __sk_buff *skb, const struct
 
 	if (!s || s->state != SLOT_HELD || s->lock != here->lock)
 		return hold_new(skb, seg, f, hold_us, now);
-	/* With the same number it has SACK blocks that the held one has not. */
+	/* If it has the same number, it has SACK blocks that the held one lacks. */
 	if (aw_after(s->ack, seg->ack) || s->owed == OWED_ALWAYS)
 		return HOLD_OLDER;
 	if (AW_LIKELY(slot_store(s, skb, seg))) {
 		s->owed = has_unsent_sack(f);
 		return HOLD_REPLACED;
 	}
-	/* Half a frame is no frame: this one leaves and says it all. */
+	/* A partial frame cannot be sent: this ACK leaves, and says everything. */
 	s->state = SLOT_SUPERSEDED;
 	return HOLD_FRAME;
 }
 
-/* How long a hold lasted, whichever way it ended. */
+/* Records how long a hold lasted, however it ended. */
 static __always_inline void note_hold(struct aw_counters *c, __u64 since_ns, __u64 now)
 {
 	__u64 ns = now > since_ns ? now - since_ns : 0, b = ns >> AW_HOLD_BUCKET_SHIFT;
@@ -263,7 +264,7 @@ static __always_inline void note_hold(struct aw_counters *c, __u64 since_ns, __u
 	c->held[b & (AW_HOLD_BUCKETS - 1)]++; /* the mask is for the verifier */
 }
 
-/* An ACK with this number leaves: what is held below it need not. */
+/* An ACK with this number leaves: a held ACK up to this number need not. */
 static __always_inline void supersede(const struct aw_entry *f, __u32 ack, struct aw_percpu *here,
 				      __u64 now)
 {
@@ -280,7 +281,7 @@ static __always_inline void supersede(const struct aw_entry *f, __u32 ack, struc
 	note_hold(c, s->since_ns, clock(now));
 }
 
-/* The held ACK leaves at its deadline, although one with its number has left. */
+/* The held ACK leaves at its deadline, although one with the same number has left. */
 static __always_inline void owe(const struct aw_entry *f, __u32 ack, const struct aw_percpu *here)
 {
 	struct aw_slot *s = slot_of(f, &here->key);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a flow is told of this host. User space says it beside its heartbeat: who fills the link
- * behind the interface (egress.h), and which CPUs are short of time for packets.
+ * What a flow is told about this host. User space provides it beside its heartbeat: who
+ * fills the link behind the interface (egress.h), and which CPUs are short of time for
+ * packets.
  */
 #ifndef ACKWISE_HOST_H
 #define ACKWISE_HOST_H
 
 #include "maps.h"
 
-/* Is this CPU short of time, as user space saw it last? */
+/* Whether this CPU is short of time, as user space last saw it. */
 static __always_inline __u32 cpu_is_busy(const struct aw_control *a)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
@@ -18,7 +19,7 @@ static __always_inline __u32 cpu_is_busy(const struct aw_control *a)
 	return a->busy_cpus[cpu / 32] >> cpu % 32 & 1;
 }
 
-/* Under the flow's lock: tells it what is known now of the link and of this CPU. */
+/* Under the flow's lock: tells the flow what is known now of the link and of this CPU. */
 static __always_inline void tell_host(struct aw_entry *f, __u64 about)
 {
 	int busy = aw_flow_reads_busy(flow_cfg());

@@ -2,13 +2,13 @@
 /*
  * Restored packets, received many at a time (docs/decisions/0020-many-at-a-time.md).
  *
- * The tunnel runs this XDP program by BPF_PROG_TEST_RUN with live frames, once for each
- * packet. It hangs on no device that receives anything. Each run fills the frame with the
- * next packet in shared memory, as if the tunnel's device had received it: one system call
- * for all of them, and the stack takes them as one list. It keeps the index of the next
- * packet, in the same memory.
+ * The tunnel runs this XDP program by BPF_PROG_TEST_RUN with live frames, once per packet.
+ * It is attached to no device that receives anything. Each run fills the frame with the
+ * next packet from shared memory, as if the tunnel's device had received it: one system
+ * call for all of them, and the stack receives them as one list. The index of the next
+ * packet is in the same memory.
  *
- * A frame for which there is no packet, or that comes by another device, is dropped: it
+ * A frame for which there is no packet, or that arrives by another device, is dropped: it
  * carries nothing. The tunnel then writes its packets to the device one by one.
  */
 #include <linux/bpf.h>
@@ -27,12 +27,12 @@ struct {
 	__type(value, struct aw_inject);
 } inject SEC(".maps");
 
-/* The tunnel's own device. Running a program names a device, and needs no right to it. A
- * process that was taken over must not be able to send by another one. */
+/* The tunnel's own device. Running a program names a device, and needs no privilege for
+ * it. A compromised process must not be able to send by another device. */
 const volatile __u32 inject_device;
 
-/* A frame has the maximum length. Pages are used again, so it may hold what was sent before:
- * all of it is written. The device's address is zero. */
+/* A frame has the maximum length. Pages are reused, so it may contain old data: all of
+ * it is written. The device's address is zero. */
 SEC("xdp")
 int ackwise_inject(struct xdp_md *ctx)
 {

@@ -8,10 +8,10 @@
 #define AW_INJECT_SLOTS 512   /* a power of two */
 #define AW_INJECT_MAX_LEN 128 /* bytes; a longer packet is written to the device */
 
-/* One of them, mapped by the tunnel. */
+/* A single entry, mapped by the tunnel. */
 struct aw_inject {
 	__u32 next;  /* slots before it were received */
-	__u32 count; /* those that are filled */
+	__u32 count; /* number of filled slots */
 	__u16 len[AW_INJECT_SLOTS];
 	__u64 packets[AW_INJECT_SLOTS][AW_INJECT_MAX_LEN / 8]; /* from the IP header on */
 };

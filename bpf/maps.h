@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The maps, and what all programs need. Sizes marked (*) are set by the loader. */
+/* The maps, and what all programs need. The loader sets the sizes marked (*). */
 #ifndef ACKWISE_MAPS_H
 #define ACKWISE_MAPS_H
 
@@ -14,11 +14,11 @@
 const volatile struct aw_options options = {};
 
 /*
- * A flow lock: one word that is exchanged. A bpf_spin_lock costs ten times as much
- * (it turns interrupts off, by two calls), and forbids helpers and subprograms
- * while it is held. Nothing that runs here interrupts another of its kind on the
- * same CPU: the hooks and the timer run with softirqs off. Still nobody waits
- * without end: who does not get it in some 50 us lets the packet pass.
+ * A flow lock: one word that is exchanged. A bpf_spin_lock costs ten times as much (it
+ * disables interrupts, by two calls), and forbids helpers and subprograms while it is held.
+ * Nothing that runs here interrupts another of its kind on the same CPU: the hooks and the
+ * timer run with softirqs disabled. Still nobody waits forever: if the lock cannot be taken
+ * in about 50 us, the packet passes.
  */
 struct aw_lock {
 	aw_u32 busy;
@@ -31,9 +31,9 @@ enum aw_slot_state {
 	SLOT_FREE = 0,
 	SLOT_HELD,
 	SLOT_SUPERSEDED, /* a newer ACK left; the flow may take the slot again */
-	SLOT_EMITTED,	 /* handed to user space, not seen at the hook yet */
-	SLOT_STALE,	 /* handed to user space, but a newer ACK left meanwhile */
-	SLOT_GONE,	 /* left past a lock that somebody else had; freed by the timer */
+	SLOT_EMITTED,	 /* handed to user space, not yet seen at the hook */
+	SLOT_STALE,	 /* handed to user space, but a newer ACK has left meanwhile */
+	SLOT_GONE,	 /* left past a lock held by someone else; freed by the timer */
 };
 
 union aw_slot_word {
@@ -44,9 +44,9 @@ union aw_slot_word {
 };
 
 /*
- * Everything in a slot is written under the lock of the flow that has it, and the
- * lock's number is written before the generation that goes with it: see hold.h. The
- * one exception is EMITTED to GONE, hence the one word for state and generation.
+ * Everything in a slot is written under the lock of the flow that owns it, and the lock's
+ * number is written before the generation that belongs to it: see hold.h. The one exception
+ * is the change from EMITTED to GONE, hence the single word for state and generation.
  */
 struct aw_slot {
 	aw_u32 lock; /* which of the flow locks */
@@ -59,12 +59,12 @@ struct aw_slot {
 	};
 	aw_u64 deadline_ns;
 	aw_u64 since_ns;       /* when the first ACK of this hold was withheld */
-	aw_u64 ring_pos;       /* where in the ring it was handed to user space */
+	aw_u64 ring_pos;       /* its position in the ring when handed to user space */
 	aw_u32 mark, priority; /* of the newest frame; restored when it leaves */
 	aw_u16 l2_len, l3_len;
 	aw_u16 protocol;
 	aw_u16 vlan_proto, vlan_tci; /* of a tag beside the frame; vlan_proto 0: none */
-	aw_u16 tries;		     /* times that it was handed to user space */
+	aw_u16 tries;		     /* how often it was handed to user space */
 	aw_u16 owed;		     /* enum owed */
 	struct aw_key key;
 	aw_u8 l2[AW_FRAME_L2];
@@ -78,7 +78,7 @@ struct aw_deadline {
 
 struct aw_ticker {
 	struct bpf_timer timer;
-	aw_u64 next_ns; /* what it is armed for; ~0 idle */
+	aw_u64 next_ns; /* the time that it is armed for; ~0: idle */
 };
 
 struct {
@@ -88,7 +88,7 @@ struct {
 	__type(value, struct aw_entry);
 } flows SEC(".maps");
 
-/* Of its own: a SYN flood evicts handshakes, never flows. */
+/* Separate: a SYN flood evicts handshakes, never flows. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384); /* (*) */
@@ -188,7 +188,7 @@ struct {
 	__uint(max_entries, 1 << 20); /* (*) */
 } emissions SEC(".maps");
 
-/* The compiler must not fold the zeroes above; the verifier folds the real ones. */
+/* The compiler must not fold the zeros above; the verifier folds the real values. */
 static __always_inline const struct aw_flow_cfg *flow_cfg(void)
 {
 	const struct aw_flow_cfg *c = (const struct aw_flow_cfg *)&options.flow;
@@ -197,16 +197,16 @@ static __always_inline const struct aw_flow_cfg *flow_cfg(void)
 	return c;
 }
 
-/* The time of this packet, read once at most: 0 is not read yet. */
+/* The time of this packet, read at most once; 0 means not yet read. */
 static __always_inline __u64 clock(__u64 now)
 {
 	return now ? now : clock_ns();
 }
 
 /*
- * Reads the coarse clock, which moves at a tick. The number of the tick is read inline; the
- * call takes some 16 ns, so each CPU makes it once a tick. A CPU that sees the number just
- * before the clock moves keeps the time of the tick before.
+ * Reads the coarse clock, which advances at each tick. The tick number is read inline; the
+ * call takes about 16 ns, so each CPU makes it once per tick. A CPU that sees the number
+ * just before the clock advances keeps the time of the previous tick.
  */
 static __always_inline void clock_coarse(struct aw_percpu *here)
 {
@@ -261,7 +261,7 @@ static __noinline int lock_wait(__u32 lock)
 	return w.got;
 }
 
-/* 1 when it is ours. The exchange orders all that is read and written under it. */
+/* 1 if the lock was taken. The exchange orders everything read and written under it. */
 static __always_inline int lock_take(struct aw_lock *l, __u32 lock)
 {
 	if (AW_LIKELY(!__sync_lock_test_and_set(&l->busy, 1)))
@@ -284,7 +284,7 @@ static __always_inline void slot_release(__u32 k)
 	bpf_map_push_elem(&free_slots, &k, 0);
 }
 
-/* Adds a tag to those outside of it. A priority tag (VLAN 0) is none. */
+/* Adds a tag to those outside of it. A priority tag (VLAN 0) does not count. */
 static __always_inline __u32 vlan_add(__u32 vlans, __u32 tci)
 {
 	__u32 vid = tci & 0xfff;
@@ -292,7 +292,7 @@ static __always_inline __u32 vlan_add(__u32 vlans, __u32 tci)
 	return vid ? vlans << 12 | vid : vlans;
 }
 
-/* The tags inside of a frame, at most two. */
+/* The tags inside a frame, at most two. */
 static __noinline __u32 vlans_inside(struct __sk_buff *skb, __u32 l3_off, __u32 vlans)
 {
 	const __u8 *d = (const __u8 *)(long)skb->data, *end = (const __u8 *)(long)skb->data_end;
@@ -304,7 +304,7 @@ static __noinline __u32 vlans_inside(struct __sk_buff *skb, __u32 l3_off, __u32 
 	return vlans;
 }
 
-/* The VLANs of a frame: the same whether its outer tag stands beside it or inside. */
+/* The VLANs of a frame: the same whether its outer tag is beside it or inside. */
 static __always_inline __u32 vlans_of(struct __sk_buff *skb, const struct aw_seg *s)
 {
 	__u32 vlans = skb->vlan_present ? vlan_add(0, skb->vlan_tci) : 0;
@@ -312,8 +312,8 @@ static __always_inline __u32 vlans_of(struct __sk_buff *skb, const struct aw_seg
 	return AW_LIKELY(s->l3_off <= 14) ? vlans : vlans_inside(skb, s->l3_off, vlans);
 }
 
-/* By words, as they were written: a longer load would wait until all of them are in the
- * cache, and where the segment is in registers none is needed. */
+/* By words, as they were written: a longer load would stall until all of them are in the
+ * cache, and if the segment is in registers, no load is needed. */
 static __always_inline void copy_addr(struct aw_addr *to, const struct aw_addr *from)
 {
 	to->w[0] = from->w[0];

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What stands beside a frame, and is lost when user space sends the frame anew. Devices in
- * collect-metadata mode (`ip link add … type vxlan external`, OVS, routes with `encap ip`) drop a
- * frame without the tunnel's addresses, behind the hook, where nobody notices. What came out of
- * IPsec is dropped without its security path by the policy check of its receiver.
+ * Metadata beside a frame, which is lost when user space sends the frame again. Devices in
+ * collect-metadata mode (`ip link add … type vxlan external`, OVS, routes with `encap ip`)
+ * drop a frame without the tunnel's addresses, after the hook, unnoticed. A packet that
+ * came out of IPsec is dropped by the policy check of its receiver if its security path is
+ * missing.
  */
 #ifndef ACKWISE_METADATA_H
 #define ACKWISE_METADATA_H
@@ -13,8 +14,9 @@
 #include <bpf/bpf_helpers.h>
 
 /*
- * Has the frame the addresses of a tunnel beside it? All but -EINVAL says yes: -EPROTO is a tunnel
- * over IPv6. The first 8 bytes of a key are a key of the helper's first version.
+ * Whether the frame has a tunnel's addresses beside it. Anything but -EINVAL means yes:
+ * -EPROTO is a tunnel over IPv6. The first 8 bytes of a key are the key of the helper's
+ * first version.
  */
 static __always_inline int has_tunnel_key(struct __sk_buff *skb)
 {
@@ -26,7 +28,7 @@ static __always_inline int has_tunnel_key(struct __sk_buff *skb)
 	       -EINVAL;
 }
 
-/* Did it come out of IPsec? Only kernels with IPsec have this helper. */
+/* Whether it came out of IPsec. Only kernels with IPsec have this helper. */
 static __always_inline int has_security_path(struct __sk_buff *skb)
 {
 	struct bpf_xfrm_state state;

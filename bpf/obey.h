@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * TCP ACK Rate Request at the data receiver: what its sender asks for is the n of the policy
- * every-n (../policy/options/ack_rate_request.h). The contract is asked as before.
+ * TCP ACK Rate Request at the data receiver: the rate that the sender requests becomes n of
+ * the policy every-n (../policy/options/ack_rate_request.h). The contract is asked as
+ * before.
  *
- * A segment with the option has not the usual shape, so the reader of headers has marked it
- * as one with an unknown option. Only such segments are looked at, and those whose header has
- * the bit that asks for an ACK at once; and nothing is looked at unless the loader says so.
+ * A segment with the option does not have the usual shape, so the parser of headers has
+ * marked it as one with an unknown option. Only such segments are examined, and those whose
+ * header has the bit that asks for an ACK at once; and only if the loader enables it.
  *
- * A sender that finds the rate by its lost ACKs (RFC 5690, ack_rate.bpf.c) takes one that covers
- * more than R segments for a sign that another was lost. Linux makes such ACKs by itself: for
- * segments that came as one packet, or waited for the socket. So an ACK that leaves its receiver
- * says it by a bit (AW_TCP_ACK_SKIPPED) if it covers more than R segments since the last that left.
- * Only where both ends said in the handshake that ACKs are counted so. What left unseen counts as
- * such.
+ * A sender that finds the rate from its lost ACKs (RFC 5690, ack_rate.bpf.c) takes an ACK
+ * that covers more than R segments as a sign that another was lost. Linux makes such ACKs
+ * by itself: for segments that arrived as one packet, or waited for the socket. So an ACK
+ * that leaves its receiver says so by a bit (AW_TCP_ACK_SKIPPED) if it covers more than R
+ * segments since the last ACK that left. This applies only if both ends said in the
+ * handshake that ACKs are counted this way. An ACK that leaves unseen, and the one
+ * after it, get the bit, too.
  */
 #ifndef ACKWISE_OBEY_H
 #define ACKWISE_OBEY_H
@@ -21,12 +23,12 @@
 #include "ecn.h"
 #include "maps.h"
 
-/* In the flags of struct aw_handshake, above those of echo.h: ACK congestion control is asked for
- * by the SYN, and permitted by the SYN-ACK. */
+/* In the flags of struct aw_handshake, above those of echo.h: the SYN asks for ACK
+ * congestion control, and the SYN-ACK permits it. */
 #define HS_CONTROL_ASKED (1 << 10)
 #define HS_CONTROL (1 << 11)
 
-/* What the options of a segment say: enum aw_ack_rate_said. */
+/* What a segment's options say: enum aw_ack_rate_said. */
 static __noinline int obey_said(struct __sk_buff *skb, const struct aw_seg *seg)
 {
 	struct aw_percpu *here = percpu_here();
@@ -41,7 +43,7 @@ static __noinline int obey_said(struct __sk_buff *skb, const struct aw_seg *seg)
 	return aw_ack_rate_find(&here->search);
 }
 
-/* A SYN or SYN-ACK, which the handshake knows of. */
+/* A SYN or SYN-ACK, which the handshake has processed. */
 static __noinline int obey_read_handshake(struct __sk_buff *skb, const struct aw_key *key,
 					  const struct aw_seg *seg)
 {
@@ -55,12 +57,12 @@ static __noinline int obey_read_handshake(struct __sk_buff *skb, const struct aw
 	if (!h)
 		return 0;
 	if (!(seg->flags & AW_TCP_ACK)) {
-		/* A SYN has just made it forget all flags. */
+		/* A SYN has just cleared all flags. */
 		if (permits)
 			h->flags |= HS_CONTROL_ASKED;
 		return 0;
 	}
-	h->flags &= ~HS_CONTROL; /* of two answers the last counts */
+	h->flags &= ~HS_CONTROL; /* the last of several answers counts */
 	if (permits && (h->flags & HS_CONTROL_ASKED))
 		h->flags |= HS_CONTROL;
 	return 0;
@@ -73,7 +75,7 @@ static __always_inline void obey_on_syn(struct __sk_buff *skb, const struct aw_k
 		obey_read_handshake(skb, key, seg);
 }
 
-/* Data of a flow, with an option that the reader of headers did not know. */
+/* Data of a flow, with an option unknown to the parser of headers. */
 static __noinline int obey_read(struct __sk_buff *skb, struct aw_entry *f, const struct aw_seg *seg)
 {
 	if (!f || !seg)
@@ -81,7 +83,7 @@ static __noinline int obey_read(struct __sk_buff *skb, struct aw_entry *f, const
 	return aw_ack_rate_on_data(&f->asked, &f->flow, seg, (__u32)obey_said(skb, seg));
 }
 
-/* Data of a flow, whose header has the bit. */
+/* Data of a flow whose header has the bit. */
 static __noinline int obey_bit(struct aw_entry *f, const struct aw_seg *seg)
 {
 	return f && seg ? aw_ack_rate_on_bit(&f->asked, &f->flow, seg) : 0;
@@ -94,7 +96,7 @@ static __always_inline void obey_on_data(struct __sk_buff *skb, struct aw_percpu
 
 	if (!options.obey_ack_rate || AW_LIKELY(!option && !bit))
 		return;
-	/* Read anew: to keep all of it until here would take a stack that is not there. */
+	/* Parse again: keeping all of it until here would take stack that is not available. */
 	if (read_segment_slow(skb, options.link, &here->seg) != AW_PARSE_OK)
 		return;
 	if (option)
@@ -103,7 +105,7 @@ static __always_inline void obey_on_data(struct __sk_buff *skb, struct aw_percpu
 		here->counters.ack_rate_requests += obey_bit(f, &here->seg) != 0;
 }
 
-/* Under the flow's lock: as aw_flow_on_ack(), with the n that was asked for. */
+/* Under the flow's lock: like aw_flow_on_ack(), with the n that was requested. */
 static __noinline int obey_on_ack(struct aw_entry *f, struct aw_percpu *here, __u64 now_us)
 {
 	struct aw_flow_cfg cfg;
@@ -125,8 +127,9 @@ static __always_inline int obey_counts_acks(const struct aw_entry *f)
 }
 
 /*
- * Before the flow is told that an ACK with this number leaves: does it cover more than R segments
- * since the last that left? R is what the sender goes by, which it may have told.
+ * Call before the flow is told that an ACK with this number leaves. Returns whether it
+ * covers more than R segments since the last one that left. R is the ratio that the sender
+ * uses, and may have announced.
  */
 static __always_inline __u32 obey_skipped(const struct aw_entry *f, __u32 ack)
 {
@@ -141,7 +144,7 @@ static __always_inline __u32 obey_skipped(const struct aw_entry *f, __u32 ack)
 	       ack - f->flow.acks.sent_ack > r * f->flow.data.mss;
 }
 
-/* A pure ACK of which obey_skipped() said so is on its way out. */
+/* A pure ACK about to leave, for which obey_skipped() returned true. */
 static __noinline int obey_say_skipped(struct __sk_buff *skb, __u32 l4_off)
 {
 	struct aw_percpu *here = percpu_here();

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A held ACK that leaves before another one, with its own bytes: the other does not say
- * all that it says (aw_flow_releases). A program cannot make a packet, but it can clone
- * the one in hand, and write another's headers into one of the two.
+ * A held ACK that leaves before another one, with its own bytes, because the other does not
+ * say all that it says (aw_flow_releases). A program cannot create a packet, but it can
+ * clone the current one, and write another's headers into one of the two.
  *
- *   egress	the clone comes by this hook at once, and takes the held bytes; then the
- *		packet in hand goes on as it is
- *   ingress	a clone waits in the CPU's backlog. So it stays as it is, is decided about
- *		when it comes by, and the packet in hand takes the held bytes
+ *   egress	the clone passes this hook at once, and takes the held bytes; then the
+ *		current packet continues unchanged
+ *   ingress	a clone waits in the CPU's backlog. So it stays as it is, is decided on
+ *		when it arrives here, and the current packet takes the held bytes
  *
- * Both packets are of one flow and one interface, so that link header and tag are the same.
- * The checksum of a merged packet is left to the device; then the checksum of the held bytes
- * is left to it as well.
+ * Both packets belong to one flow and one interface, so link header and tag are the same.
+ * If the checksum of the current packet is left to the device, as in a merged packet, then
+ * so is that of the held bytes.
  *
- * If user space has already been told to send the held ACK, it leaves by this way as well,
- * and what user space sends is dropped when it comes by: it would come behind the ACK in
- * hand. If there is no memory for a clone, the packet in hand goes first, and the held ACK
- * leaves at its deadline. So it does at ingress if the packet in hand has data: a clone in the
- * backlog would come behind the data that follow.
+ * If user space has already been told to send the held ACK, it still leaves this way, and
+ * the frame from user space is dropped when it arrives: it would come behind the current
+ * ACK. If there is no memory for a clone, the current packet goes first, and the held ACK
+ * leaves at its deadline. The same happens at ingress if the current packet has data: a
+ * clone in the backlog would come behind the data that follow.
  */
 #ifndef ACKWISE_RELEASE_H
 #define ACKWISE_RELEASE_H
@@ -30,15 +30,15 @@
 #include "verdict.h"
 
 enum released {
-	RELEASED_NOT,	  /* the packet in hand goes on alone */
-	RELEASED_FIRST,	  /* it has left; the packet in hand is next */
-	RELEASED_INSTEAD, /* it is the packet in hand now; a clone follows */
-	RELEASED_BROKEN,  /* the packet in hand is neither of the two; a clone follows */
+	RELEASED_NOT,	  /* the current packet continues alone */
+	RELEASED_FIRST,	  /* it has left; the current packet is next */
+	RELEASED_INSTEAD, /* it is the current packet now; a clone follows */
+	RELEASED_BROKEN,  /* the current packet is neither of the two; a clone follows */
 };
 
-/* Leaves the checksum of the held bytes to the device, as that of the packet is whose place
- * they took: the field has the sum of the pseudo-header. Not with options of IPv4 or
- * extension headers of IPv6. */
+/* Leaves the checksum of the held bytes to the device, as it was for the packet whose
+ * place they took: the field has the sum of the pseudo-header. Not with IPv4 options or
+ * IPv6 extension headers. */
 static __noinline int release_leave_checksum(struct __sk_buff *skb, __u32 l3_off)
 {
 	struct aw_percpu *here = percpu_here();
@@ -66,7 +66,7 @@ static __noinline int release_leave_checksum(struct __sk_buff *skb, __u32 l3_off
 	return bpf_skb_store_bytes(skb, l3_off + l4 + 16, &field, 2, 0);
 }
 
-/* Makes the packet the held ACK that was copied. */
+/* Turns the packet into the held ACK that was copied. */
 static __noinline int release_write(struct __sk_buff *skb, __u32 l3_off)
 {
 	struct aw_percpu *here = percpu_here();
@@ -87,7 +87,7 @@ static __noinline int release_write(struct __sk_buff *skb, __u32 l3_off)
 		return -1;
 	skb->mark = r->mark;
 	skb->priority = r->priority;
-	/* Not with options of IPv4 or extension headers of IPv6. */
+	/* Not with IPv4 options or IPv6 extension headers. */
 	if (AW_UNLIKELY(r->skipped)) {
 		if (r->l3[0] == 0x45)
 			obey_say_skipped(skb, l3_off + 20);
@@ -97,14 +97,14 @@ static __noinline int release_write(struct __sk_buff *skb, __u32 l3_off)
 	return 0;
 }
 
-/* At egress: the clone, on its way through this hook. Returns the verdict. */
+/* At egress: the clone passes this hook. Returns the verdict. */
 static __noinline int release_clone(struct __sk_buff *skb)
 {
 	struct aw_percpu *here = percpu_here();
 
 	if (!here)
 		return AW_PASS;
-	/* If it cannot be written it is the packet in hand itself, and that follows. */
+	/* If writing fails, this still is the current packet itself, which follows anyway. */
 	if (release_write(skb, here->seg.l3_off))
 		return TC_ACT_SHOT;
 	here->released.cloning = 0; /* it leaves */
@@ -135,7 +135,7 @@ static __noinline int release_take(struct aw_entry *f, __u64 now)
 		return 0;
 	}
 	if (AW_LIKELY(s->state == SLOT_HELD))
-		s->state = SLOT_SUPERSEDED; /* the flow may take it again */
+		s->state = SLOT_SUPERSEDED; /* the flow may reuse it */
 	else if (__sync_val_compare_and_swap(&s->state, SLOT_EMITTED, SLOT_STALE) != SLOT_EMITTED)
 		return 0;
 	/* A stale slot keeps its bytes: it is freed under the lock. */
@@ -147,7 +147,7 @@ static __noinline int release_take(struct aw_entry *f, __u64 now)
 	r->since_ns = s->since_ns;
 	r->generation = s->generation;
 
-	/* What the flow looks at, of the newest ACK that it received. */
+	/* The fields that the flow reads, from the newest ACK that it received. */
 	held.ack = f->flow.acks.rcvd_ack;
 	h = &f->flow.hs;
 	held.window = f->flow.acks.rcvd_wnd >> (aw_wnd_scales(h) ? h->wscale[1] & 15 : 0);
@@ -160,8 +160,8 @@ static __noinline int release_take(struct aw_entry *f, __u64 now)
 	return 1;
 }
 
-/* Sends the copied ACK before the packet in hand. Without the lock: the clone is seen
- * by this very hook. Returns an enum released. */
+/* Sends the copied ACK before the current packet. Call without the lock: this same hook
+ * sees the clone. Returns an enum released. */
 static __noinline int release_send(struct __sk_buff *skb)
 {
 	struct aw_percpu *here = percpu_here();
@@ -175,8 +175,8 @@ static __noinline int release_send(struct __sk_buff *skb)
 		return release_write(skb, here->seg.l3_off) ? RELEASED_BROKEN : RELEASED_INSTEAD;
 	}
 	here->released.cloning = 1;
-	/* The clone passes all programs of the interface. A gateway or a tunnel, which come
-	 * before this one, take nothing with a cookie. */
+	/* The clone passes all programs of the interface. A gateway or a tunnel, which
+	 * come before this one, take nothing with a cookie. */
 	mark = skb->mark;
 	skb->mark = AW_COOKIE_MAGIC;
 	bpf_clone_redirect(skb, selftest_clone_to(skb->ifindex), 0);
@@ -190,8 +190,8 @@ static __noinline int release_send(struct __sk_buff *skb)
 }
 
 /*
- * Counts the copied ACK, or has it leave at its deadline if nobody has taken its slot
- * meanwhile. The flow's entry is touched if its lock is held.
+ * Counts the copied ACK, or makes it leave at its deadline if its slot has not been reused
+ * meanwhile. The flow's entry is touched only if its lock is held.
  */
 static __noinline int release_end(struct aw_entry *f, __u32 how, __u32 locked, __u64 now)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A re-emitted frame at the hook. User space sends what was held past its deadline, and
- * marks it with a cookie that names the slot. The frame is ours only if the slot's state,
- * key and ACK number agree, so that a mark of the user's own is never mistaken. Then the
- * slot waits no more, and the frame gets back the mark and priority that it had. A tag
- * that stood beside it is inside now, so a frame that no slot waits for any more has it, too.
+ * A re-emitted frame at the hook. User space sends an ACK that was held until its deadline,
+ * and marks it with a cookie that names the slot. The frame is ours only if the slot's
+ * state, key and ACK number match, so that a user's own mark is never mistaken for it. Then
+ * the slot waits no more, and the frame gets its mark and priority back. A tag that was
+ * beside the frame is inside it now, even in a frame for which no slot waits any more.
  *
  * The frame leaves unless a newer ACK of its flow has left since.
  */
@@ -64,9 +64,9 @@ static __always_inline int slot_awaits(const struct aw_slot *s, const struct aw_
 }
 
 /*
- * The lock could not be taken within the bounded spin. While a slot is EMITTED nothing
+ * The lock could not be taken within the bounded spin. While a slot is EMITTED, nothing
  * else in it changes, and the exchange finds out whether it still is, in the same
- * generation: then what was read before it is right. The timer frees the slot. See
+ * generation: if so, what was read before is correct. The timer frees the slot. See
  * docs/decisions/0021-past-a-lock.md.
  */
 static __noinline int claim_past_lock(struct aw_slot *s, const struct aw_key *key, __u32 ack,
@@ -92,7 +92,7 @@ static __noinline int claim_past_lock(struct aw_slot *s, const struct aw_key *ke
 	return *(volatile __u64 *)&s->word.both == gone.both ? RETURNED_STALE : RETURNED_NOT_OURS;
 }
 
-/* Whether the slot agrees that this frame is what it waits for. Then it waits no more. */
+/* Whether this frame is the one that the slot waits for. If so, the slot waits no more. */
 static __always_inline int claim_return(struct aw_slot *s, __u32 slot, const struct aw_key *key,
 					__u32 ack, struct held_meta *m, int *past_lock)
 {
@@ -115,7 +115,7 @@ static __always_inline int claim_return(struct aw_slot *s, __u32 slot, const str
 	return what;
 }
 
-/* Puts the frame back as it was, and counts what its hold came to. */
+/* Restores the frame's metadata, and counts its hold. */
 static __always_inline void restore(struct __sk_buff *skb, const struct held_meta *m,
 				    const struct aw_seg *seg, struct aw_counters *c, __u64 now)
 {
@@ -127,7 +127,7 @@ static __always_inline void restore(struct __sk_buff *skb, const struct held_met
 	skb->priority = m->priority;
 }
 
-/* Whether an ACK that says as much has left. */
+/* Whether an ACK that says as much has already left. */
 static __always_inline int has_left(const struct aw_flow *f, __u32 ack, __u32 owed)
 {
 	if (owed == OWED_ALWAYS)
@@ -155,9 +155,9 @@ static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
 		return what;
 
 	f = bpf_map_lookup_elem(&flows, key);
-	/* The entry is another flow's by now, or a newer connection's with the same ports: what
-	 * the frame says is nothing to them. Or it is new because the flow was evicted: then it
-	 * is not told, and thins less. */
+	/* If the entry now belongs to another flow, or to a newer connection with the
+	 * same ports, the frame does not concern it. If it is new because the flow was
+	 * evicted, it is not told either, and thins less. */
 	if (f && (!key_equal(&f->key, key) || f->count.first_ns > m.since))
 		f = 0;
 	number = f ? *(volatile __u32 *)&f->lock : 0;
@@ -173,7 +173,7 @@ static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
 		}
 		lock_drop(l);
 	} else if (f && what == RETURNED_CURRENT) {
-		/* The flow is not told: its next ACK counts as its first. */
+		/* The flow is not told: its next ACK counts as the first. */
 		f->missed = 1;
 		skipped = obey_counts_acks(f);
 		f->count.reemitted++;

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The datapath with programs for tests and benchmarks. It is an object of its own, which
- * no released binary contains; the datapath itself is the very source that is shipped.
+ * The datapath with programs for tests and benchmarks. It is a separate object, which no
+ * released binary contains; the datapath itself is the very source that is shipped.
  *
  * - ackwise_empty does nothing. Its cost is the zero of the benchmark.
- * - ackwise_replay steps one policy by the events of the test vectors, so that the code
- *   that the kernel runs is compared with the code that everybody else runs.
- * - ackwise_contend takes the locks of all flows for longer than anybody waits. On a
- *   virtual machine that happens when the CPU of a lock's holder is taken away.
- * - ackwise_count_0 to 2 count pure ACKs, and let them pass. They do the same: on an
- *   interface each name is there once.
- * - ackwise_box drops pure ACKs, or clears a bit of them, as a box on the way may do.
+ * - ackwise_replay steps one policy by the events of the test vectors, to compare the code
+ *   that the kernel runs with the code that all other environments run.
+ * - ackwise_contend takes the locks of all flows for longer than anyone waits. On a virtual
+ *   machine this happens when the lock holder's CPU is preempted.
+ * - ackwise_count_0 to 2 count pure ACKs, and let them pass. They are identical, because
+ *   each name can be attached to an interface only once.
+ * - ackwise_box drops pure ACKs, or clears one of their bits, as a middlebox may do.
  * - ackwise_tick does what the timer does when it fires, at the time of a script.
- * - The benchmark moves its one packet on: see selftest.h.
+ * - The benchmark advances its one packet: see selftest.h.
  *
- * The counters and the box are attached beside the datapath. The others are run by BPF_PROG_TEST_RUN,
- * and attached nowhere.
+ * The counters and the box are attached beside the datapath. The others are run by
+ * BPF_PROG_TEST_RUN, and attached nowhere.
  */
 #define AW_SELFTEST 1
 #include "ackwise.bpf.c"
@@ -28,7 +28,7 @@ struct {
 	__type(value, struct aw_replay);
 } replays SEC(".maps");
 
-/* Which locks ackwise_contend has taken. */
+/* The locks that ackwise_contend has taken. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, AW_LOCKS);
@@ -124,7 +124,7 @@ AW_SEC("replay") int ackwise_replay(struct __sk_buff *skb)
 	return r->verdict.kind;
 }
 
-/* What the timer does. Its own does not run while the time is scripted. */
+/* Does what the timer does. The timer itself does not run while the time is scripted. */
 AW_SEC("tick") int ackwise_tick(struct __sk_buff *skb)
 {
 	__u32 k = 0;
@@ -133,7 +133,7 @@ AW_SEC("tick") int ackwise_tick(struct __sk_buff *skb)
 	return t ? tick_all(t) : -ENOENT;
 }
 
-#define CONTEND_NS 150000 /* three times as long as anybody waits for a lock */
+#define CONTEND_NS 150000 /* three times as long as anyone waits for a lock */
 
 static long contend_take(__u32 i, void *none)
 {

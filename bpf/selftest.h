@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the datapath does differently in the object for tests: nothing but this. In the
- * object that is shipped these functions are empty. See selftest.bpf.c.
+ * The only differences of the datapath in the object for tests. In the shipped object these
+ * functions are empty. See selftest.bpf.c.
  */
 #ifndef ACKWISE_SELFTEST_H
 #define ACKWISE_SELFTEST_H
@@ -12,7 +12,7 @@
 
 #include "verdict.h"
 
-/* A benchmark runs one packet again and again. To a flow each is the next one. */
+/* A benchmark runs one packet again and again. To a flow, each run is the next packet. */
 static __always_inline void selftest_advance_ack(struct aw_entry *f, struct aw_seg *seg)
 {
 	if (!selftest.ack_step)
@@ -39,13 +39,13 @@ static __always_inline void selftest_tag(struct __sk_buff *skb)
 	bpf_skb_vlan_push(skb, bpf_htons(tag & AW_SELFTEST_TAG_AD ? 0x88a8 : 0x8100), tag & 0xffff);
 }
 
-/* Where a clone goes. */
+/* The interface that a clone goes to. */
 static __always_inline __u32 selftest_clone_to(__u32 ifindex)
 {
 	return selftest.clone_fails ? AW_NO_IFINDEX : ifindex;
 }
 
-/* The clone of a test run leaves by an interface that this program is not at. */
+/* In a test run the clone leaves by an interface without this program. */
 static __always_inline int selftest_clone_is_unseen(void)
 {
 	return selftest.scripted && !selftest.clone_fails;

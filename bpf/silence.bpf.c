@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Drops every packet as the datapath does when it withholds an ACK. Its loader sends one and
- * looks whether the sender is told (docs/decisions/0006-silent-drop.md).
+ * Drops every packet in the way the datapath withholds an ACK. Its loader sends one and
+ * checks whether the sender is told (docs/decisions/0006-silent-drop.md).
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>

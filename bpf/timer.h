@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Deadlines: a FIFO for each class, and one timer for the earliest head.
+ * Deadlines: one FIFO per class, and one timer for the earliest head.
  *
- * Arming is lazy. next_ns is the deadline that the timer is armed for; whoever
- * has an earlier one lowers it and restarts the timer. Two CPUs may restart in
- * the wrong order, so each looks again after its own restart: the last one to
- * restart sees the lowest value. The callback first sets next_ns to "idle", so
- * that what is pushed while it runs arms the timer anew.
+ * Arming is lazy. next_ns is the deadline that the timer is armed for; anyone with an
+ * earlier one lowers it and restarts the timer. Two CPUs may restart it in the wrong order,
+ * so each checks again after its own restart: the last one to restart sees the lowest
+ * value. The callback first sets next_ns to "idle", so that anything pushed while it runs
+ * arms the timer again.
  */
 #ifndef ACKWISE_TIMER_H
 #define ACKWISE_TIMER_H
@@ -15,8 +15,8 @@
 #include "maps.h"
 
 #define AW_IDLE (~0ULL)
-#define TICK_BATCH 256		/* of one class, in one callback */
-#define TICK_AGAIN_NS 250000ULL /* when the ring was full or a batch was cut short */
+#define TICK_BATCH 256		/* per class and callback */
+#define TICK_AGAIN_NS 250000ULL /* if the ring was full or a batch was cut short */
 
 enum queue_op {
 	Q_PUSH,
@@ -64,7 +64,7 @@ static __noinline long queue_peek(__u32 class, struct aw_deadline *d)
 	return queue_do(Q_PEEK, class, d);
 }
 
-/* 0 when the timer will fire at deadline or before. */
+/* 0 if the timer will fire at the deadline or before. */
 static __always_inline long ticker_arm(struct aw_ticker *t, __u64 deadline, __u64 now)
 {
 	__u64 old = *(volatile __u64 *)&t->next_ns;
@@ -90,7 +90,7 @@ static __always_inline long ticker_arm(struct aw_ticker *t, __u64 deadline, __u6
 		old = *(volatile __u64 *)&t->next_ns;
 		if (old >= deadline)
 			return 0;
-		/* Someone earlier may have started before us: start for them. */
+		/* Someone with an earlier deadline may have started before us: start for them. */
 		bpf_timer_start(&t->timer, old > now ? old - now : 1, 0);
 		return 0;
 	}
@@ -121,7 +121,7 @@ static __always_inline void emit_fill(struct aw_emit *e, const struct aw_slot *s
 	__builtin_memcpy(e->l3, s->l3, sizeof(e->l3));
 }
 
-/* Under its lock: nothing is left to emit. The FIFOs may still name it. */
+/* Under its lock: nothing is left to emit. FIFOs may still name the slot. */
 static __always_inline void slot_free(struct aw_slot *s, __u32 slot)
 {
 	s->state = SLOT_FREE;
@@ -130,9 +130,9 @@ static __always_inline void slot_free(struct aw_slot *s, __u32 slot)
 }
 
 /*
- * Whether user space has read what it was handed last. What it has not read it will send
- * when it goes on, however long it was stopped: it is neither handed out again nor given
- * up until then. The timer is the only producer of the ring.
+ * Whether user space has read what it was last handed. User space will send what it has not
+ * read yet when it resumes, however long it was stopped: until then the ACK is neither
+ * handed out again nor given up. The timer is the only producer of the ring.
  */
 static __always_inline int was_read(const struct aw_slot *s)
 {
@@ -140,9 +140,9 @@ static __always_inline int was_read(const struct aw_slot *s)
 }
 
 /*
- * Moves the head of a class to the retries: it is kept until it is seen at the hook. That FIFO
- * has room for more than every slot, but a slot that comes back at once leaves its deadline
- * there, so it may be full for a while.
+ * Moves the head of a class to the retries, where it is kept until it is seen at the hook.
+ * That FIFO has more room than there are slots, but a slot that returns at once leaves its
+ * deadline there, so it may be full for a while.
  */
 static __always_inline long look_again(struct tick *k, struct aw_deadline *d)
 {
@@ -155,7 +155,7 @@ static __always_inline long look_again(struct tick *k, struct aw_deadline *d)
 	err = queue_push(AW_RETRY_CLASS, &again);
 	if (err)
 		return err;
-	/* This callback has been past the retries already. */
+	/* This callback has already passed the retries. */
 	if (again.deadline_ns < k->next)
 		k->next = again.deadline_ns;
 	if (k->class != AW_RETRY_CLASS)
@@ -163,7 +163,7 @@ static __always_inline long look_again(struct tick *k, struct aw_deadline *d)
 	return 0;
 }
 
-/* The head of one class: 0 to go on, 1 when there is no more to do. */
+/* The head of one class: 0 to continue, 1 if nothing is left to do. */
 static long tick_one(__u32 i, struct tick *k)
 {
 	struct aw_counters *c = counters_here();
@@ -179,7 +179,7 @@ static long tick_one(__u32 i, struct tick *k)
 		return 1;
 	err = queue_peek(k->class, &d);
 	if (err) {
-		if (err != -ENOENT) /* else empty; another CPU keeps the queue's lock too long */
+		if (err != -ENOENT) /* else empty; another CPU holds the queue lock too long */
 			k->again = 1;
 		return 1;
 	}
@@ -189,7 +189,7 @@ static long tick_one(__u32 i, struct tick *k)
 		return 1;
 	}
 	s = slot_at(d.slot);
-	if (!s || s->generation != d.generation) { /* long taken by another hold */
+	if (!s || s->generation != d.generation) { /* reused by another hold long ago */
 		queue_pop(k->class, &d);
 		return 0;
 	}
@@ -199,7 +199,7 @@ static long tick_one(__u32 i, struct tick *k)
 		k->again = 1;
 		return 1;
 	}
-	/* Should the slot have changed hands since, so has its generation. */
+	/* If the slot has changed hands since, so has its generation. */
 	if (s->generation != d.generation) {
 		lock_drop(l);
 		queue_pop(k->class, &d);
@@ -226,14 +226,14 @@ static long tick_one(__u32 i, struct tick *k)
 		k->again = 1;
 		return 1;
 	}
-	/* Without this nobody would free the slot of a frame that does not come back. */
+	/* Without this, nobody would free the slot of a frame that does not return. */
 	if (look_again(k, &d)) {
 		lock_drop(l);
 		bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);
 		k->again = 1;
 		return 1;
 	}
-	if (s->state == SLOT_HELD) /* else it may be gone by now: see claim_past_lock() */
+	if (s->state == SLOT_HELD) /* else it may be GONE by now: see claim_past_lock() */
 		s->state = SLOT_EMITTED;
 	c->retried += s->tries > 0;
 	s->tries++;
@@ -244,7 +244,7 @@ static long tick_one(__u32 i, struct tick *k)
 	return 0;
 }
 
-/* A loop of the kernel's, here too: the verifier goes through it once. */
+/* bpf_loop() here too: the verifier checks it once. */
 static long tick_class(__u32 class, struct tick *k)
 {
 	k->class = class;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The tunnel's hook, at the egress of the interface where ACKs are to be few. It takes
- * the pure ACKs that leave there, and short packets on demand, to the tunnel.
+ * The tunnel's hook, at the egress of the interface where ACKs are to be few. It takes the
+ * pure ACKs that leave there, and optionally short packets, to the tunnel.
  *
  *   stack, forwarding ──► egress hook ──► pure ACK, or short and wanted?
  *                                           │ yes: allowed by a peer that answers?
@@ -10,18 +10,18 @@
  *                      pure ACK: a copy in shared memory, and no packet any more;
  *                      else redirect to the tunnel's TUN or TAP device
  *
- * - Which ACK may wait, and what is news, is decided in the process by the contract. Here
- *   it is enough that a packet has no payload and neither opens nor ends a connection.
- * - Reading a packet from a device is a system call, and costs as much as compressing it.
- *   A copy in shared memory costs none.
+ * - The process decides by the contract which ACK may wait, and which carries news. Here it
+ *   is enough that a packet has no payload and neither opens nor closes a connection.
+ * - Reading a packet from a device is a system call, and costs as much as compressing it. A
+ *   copy in shared memory needs none.
  * - A packet that the tunnel restored, gave back, or sends itself is never taken. Its
- *   datagrams carry a mark, which their fragments have, too.
+ *   datagrams carry a mark, as do their fragments.
  * - It keeps counters and a time: since when the process has not read what was taken.
  *
- * It fails open: all else passes, and so does everything when the peer, the tunnel or its
- * process is gone; nothing has to be undone. A process that hangs is noticed by the
- * packets themselves: the first one that is not read for the grace period lets the next
- * ones pass. No timer runs for that.
+ * It fails open: everything else passes, and so does everything if the peer, the tunnel or
+ * its process is gone; nothing has to be undone. The packets themselves detect a process
+ * that hangs: once a packet has gone unread for the grace period, the next ones pass. No
+ * timer is needed for that.
  */
 #define AW_IP_ONLY
 #include "ackwise_shared.h"
@@ -52,8 +52,8 @@ struct {
 	__uint(max_entries, AW_TUNNEL_RING);
 } acks SEC(".maps");
 
-/* Whether its destination is on this link: multicast, broadcast or link-local. DHCP, MLD and
- * mDNS have such ones. */
+/* Whether its destination is on this link: multicast, broadcast or link-local. DHCP, MLD
+ * and mDNS use such addresses. */
 static __always_inline int is_link_scoped(const struct ip_info *ip)
 {
 	__u32 first = bpf_ntohl(ip->dst.w[0]);
@@ -72,7 +72,7 @@ static __always_inline int is_wanted(const struct ip_info *ip, int pure_ack)
 	       ip->protocol != IPPROTO_ICMPV6 && !is_link_scoped(ip);
 }
 
-/* The peer that the packet's destination is behind; 0: none that answers. */
+/* Whether the packet's destination is behind a peer that answers. */
 static __always_inline int has_peer(const struct ip_info *ip, const struct aw_tunnel_state *s)
 {
 	struct aw_tunnel_prefix to = { .family = ip->version };
@@ -84,7 +84,7 @@ static __always_inline int has_peer(const struct ip_info *ip, const struct aw_tu
 	return peer && *peer < AW_TUNNEL_PEERS && *(volatile __u32 *)&s->up[*peer];
 }
 
-/* Whether the process reads what it is given. Begins to wait for that if it did not. */
+/* Whether the process reads what it is given. Starts to wait for that if not yet waiting. */
 static __always_inline int is_attended(struct aw_tunnel_state *s)
 {
 	__u64 since = *(volatile __u64 *)&s->waiting_since;
@@ -103,7 +103,7 @@ static __always_inline int take(const struct __sk_buff *skb, int pure_ack,
 	const __u32 max = sizeof(a->bytes);
 	__u32 len = skb->len;
 
-	/* A tag that is not in the frame yet gets there on the way to a device. */
+	/* A tag that is not yet in the frame gets there on the way to a device. */
 	if (!pure_ack || skb->vlan_present || len > max) {
 		__sync_fetch_and_add(&s->taken, 1);
 		return bpf_redirect(tunnel_options.tun_ifindex, 0);
@@ -113,8 +113,8 @@ static __always_inline int take(const struct __sk_buff *skb, int pure_ack,
 		__sync_fetch_and_add(&s->unattended, 1);
 		return AW_PASS;
 	}
-	/* The same bound once more: clang makes one compare of two, and from that the verifier
-	 * of Linux 6.12 learns nothing. */
+	/* The same bound once more: clang merges two comparisons into one, and the
+	 * verifier of Linux 6.12 learns nothing from that. */
 	len = ((len - 1) & (max - 1)) + 1;
 	if (bpf_skb_load_bytes(skb, 0, a->bytes, len)) {
 		bpf_ringbuf_discard(a, 0);
@@ -142,7 +142,7 @@ int ackwise_tunnel(struct __sk_buff *skb)
 		__sync_fetch_and_add(&s->returned, 1);
 		return AW_PASS;
 	}
-	/* The datapath's own hook comes next and waits for it. */
+	/* The datapath's own hook comes next and expects it. */
 	if ((skb->mark & ~AW_COOKIE_SLOT) == AW_COOKIE_MAGIC)
 		return AW_PASS;
 	if (skb->mark == tunnel_options.mark ||

@@ -10,12 +10,12 @@
 
 /* Written before the program is loaded. */
 struct aw_tunnel_options {
-	__u64 grace_ns;		/* what was redirected waits so long at most */
+	__u64 grace_ns;		/* how long redirected packets may wait to be read */
 	__u32 tun_ifindex;	/* index of the device by which packets reach the tunnel */
 	__u32 restored_ifindex; /* index of the device by which restored packets come back */
 	__u32 cookie;		/* mark of packets that the tunnel sends by the ordinary path */
-	__u32 mark;		/* of its datagrams, and of what was routed to it and passes by */
-	__u32 max_other_len;	/* bytes of an IP packet that is no pure ACK; 0: it passes */
+	__u32 mark;		/* of its datagrams, and of packets routed to it that pass */
+	__u32 max_other_len;	/* bytes of an IP packet that is not a pure ACK; 0: it passes */
 	__u32 reserved;
 };
 
@@ -29,15 +29,15 @@ struct aw_tunnel_prefix {
 /* A copy of an ACK that was taken, with its link header, as it would have left. */
 struct aw_tunnel_ack {
 	__u16 len;
-	__u8 bytes[128]; /* a power of two; what is longer, IPv4 with options, goes by the device */
+	__u8 bytes[128]; /* a power of two; longer ones, IPv4 with options, go by the device */
 };
 
-/* One of them, mapped by the tunnel. */
+/* A single entry, mapped by the tunnel. */
 struct aw_tunnel_state {
-	__u64 waiting_since; /* CLOCK_MONOTONIC: since then nothing was read; 0: all is read */
+	__u64 waiting_since; /* CLOCK_MONOTONIC: nothing was read since then; 0: all is read */
 	__u64 taken;	     /* sent to the tunnel */
-	__u64 returned;	     /* came from it */
-	__u64 unattended;    /* passed: it does not read */
+	__u64 returned;	     /* from the tunnel */
+	__u64 unattended;    /* passed: the tunnel does not read */
 	__u32 up[AW_TUNNEL_PEERS];
 };
 

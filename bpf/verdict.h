@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the tc programs return, the same by tcx and by clsact. */
+/* The return values of tc programs, the same for tcx and clsact. */
 #ifndef ACKWISE_VERDICT_H
 #define ACKWISE_VERDICT_H
 
@@ -14,8 +14,9 @@
 #define AW_NO_IFINDEX 0x7fffffff
 
 /*
- * Frees the packet without telling its socket, which a drop would (docs/decisions/
- * 0006-silent-drop.md): tcx does not know STOLEN, but a redirect to nowhere is silent.
+ * Frees the packet without telling its socket, unlike a drop
+ * (docs/decisions/0006-silent-drop.md): tcx does not know STOLEN, but a redirect to nowhere
+ * is silent.
  */
 static __always_inline int aw_vanish(void)
 {

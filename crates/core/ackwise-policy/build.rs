@@ -1,4 +1,4 @@
-//! Compiles policy/ with the C compiler, and refuses to build when the committed bindings
+//! Compiles policy/ with the C compiler, and fails the build if the committed bindings
 //! (`src/sys.rs`) do not fit its headers. It does not need libclang.
 
 use std::env;
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .file(src.join("hosted.c"))
         .warnings(true)
         .extra_warnings(true)
-        // Even an unoptimised simulator steps policies by the million.
+        // Even an unoptimised simulator runs millions of policy steps.
         .opt_level(2)
         .compile("ackwise_policy");
     Ok(())

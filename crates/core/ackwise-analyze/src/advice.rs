@@ -1,18 +1,18 @@
-//! What to do, in three sentences: whether it pays, which command, what to expect and how sure
-//! that is.
+//! The advice, in three sentences: whether thinning pays, which command to use, and what to expect
+//! and how certain that is.
 
 use crate::analysis::{Advice, Analysis, FlowFinding, Pays, PolicyFinding};
 use crate::options::Options;
 
 /// The policy that `ackwise up` attaches.
 const DEFAULT: &str = "adaptive";
-/// Fewer ACKs than that say nothing.
+/// Fewer ACKs than this say nothing.
 const FEW: u64 = 200;
-/// Below that share of the packets ACKs cost little.
+/// ACKs that are less than this share of the packets cost little.
 const RARE: f64 = 0.10;
-/// A policy that saves less is not worth its while.
+/// A policy that saves a smaller share is not worthwhile.
 const WORTH: f64 = 0.20;
-/// Above that share of the uplink at the peak ACKs take from others.
+/// ACKs whose peak exceeds this share of the uplink take capacity from other traffic.
 const SCARCE: f64 = 0.20;
 
 pub(crate) fn advise(a: &Analysis, options: &Options) -> Advice {
@@ -73,7 +73,7 @@ fn pays(a: &Analysis, policy: &PolicyFinding) -> Pays {
     }
 }
 
-/// Whether most ACKs are there without the data that they acknowledge.
+/// Whether most ACKs appear without the data that they acknowledge.
 fn one_direction(a: &Analysis) -> bool {
     let acks = |f: &FlowFinding| f.acks;
     let alone = a.flows.iter().filter(|f| f.data_segments == 0);

@@ -1,7 +1,7 @@
 //! How long frames occupy a Wi-Fi channel.
 //!
-//! Timing is that of [`ackwise_queue::wifi`]: AIFS, the mean of the back-offs, a preamble, then
-//! SIFS and a block ACK. There are no collisions, and no frame is sent twice: a lower bound.
+//! The timing is that of [`ackwise_queue::wifi`]: AIFS, the mean back-off, a preamble, then SIFS
+//! and a block ACK. Collisions and retransmissions are left out, so this is a lower bound.
 
 use ackwise_queue::wifi::{
     AIFS_NS, BLOCK_ACK_NS, CW, FRAME_BYTES, MAX_BYTES, MAX_FRAMES, PREAMBLE_NS, SIFS_NS, SLOT_NS,
@@ -9,19 +9,19 @@ use ackwise_queue::wifi::{
 
 /// AIFS, mean back-off, preamble, SIFS and block ACK, in ns.
 const ACCESS_NS: u64 = AIFS_NS + CW[0] as u64 * SLOT_NS / 2 + PREAMBLE_NS + SIFS_NS + BLOCK_ACK_NS;
-/// Frames that come further apart than that do not meet in a queue.
+/// Frames farther apart than this do not meet in a queue.
 const TOGETHER_NS: u64 = 4_000_000;
 
 /// Channel time of one kind of frame, in ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Airtime {
-    /// If each frame has an access of its own.
+    /// If each frame needs its own channel access.
     pub alone_ns: u64,
-    /// If those that follow each other without one of the other kind share one.
+    /// If consecutive frames share one access, as long as no frame of the other kind comes between.
     pub shared_ns: u64,
 }
 
-/// The channel times of ACKs and of all else.
+/// The channel time of ACKs and of everything else.
 #[derive(Debug, Clone)]
 pub struct Channel {
     bps: u64,
@@ -41,7 +41,7 @@ struct Run {
 }
 
 impl Channel {
-    /// A channel of that rate in bit/s.
+    /// A channel with this rate in bit/s.
     #[must_use]
     pub fn new(bps: u64) -> Channel {
         Channel {
@@ -52,7 +52,7 @@ impl Channel {
         }
     }
 
-    /// A packet of so many bytes from the IP header on.
+    /// Takes a packet; `ip_len` is its length from the IP header on.
     pub fn packet(&mut self, is_ack: bool, ip_len: u32, now_ns: u64) {
         let bytes = u64::from(ip_len) + FRAME_BYTES;
         let bits_ns = bytes * 8 * 1_000_000_000 / self.bps;
@@ -95,7 +95,7 @@ mod tests {
     fn an_ack_of_its_own_costs_more_than_its_bits() {
         let mut channel = Channel::new(65_000_000);
         channel.packet(true, 52, 0);
-        // 194.5 us of access, and 94 bytes at 65 Mbit/s.
+        // 194.5 us for the access, and 94 bytes at 65 Mbit/s.
         assert_eq!(
             channel.acks.alone_ns,
             194_500 + 94 * 8 * 1_000_000_000 / 65_000_000

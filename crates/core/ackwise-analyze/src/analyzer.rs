@@ -1,4 +1,4 @@
-//! Packets in, one pass, a fixed amount of memory for each connection; findings out.
+//! The analysis itself: one pass over the packets, with a fixed amount of memory per connection.
 
 use std::collections::HashMap;
 
@@ -11,30 +11,30 @@ use crate::dry_run::Counters;
 use crate::link::{Inner, LinkType, NoPacket};
 use crate::options::Options;
 
-/// After that a connection that says nothing has ended, and what is kept of it is its sums.
+/// A connection that is silent for this long has ended; only its totals are kept.
 const IDLE_NS: u64 = 120_000_000_000;
-/// How often that is looked for.
+/// The interval at which ended connections are looked for.
 const SWEEP_NS: u64 = 30_000_000_000;
 
-/// A power of two.
+/// The size of [`Analyzer::recent`], a power of two.
 const RECENT: usize = 256;
 
 /// One end of a connection.
 pub type End = (std::net::IpAddr, u16);
 
-/// Which connection a segment belongs to: the same for both directions.
+/// The connection that a segment belongs to; it is the same for both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     low: ([u32; 4], u16),
     high: ([u32; 4], u16),
-    /// The interface in the file, and the one that the frame names.
+    /// The interface's number in the file, and the one that the frame names.
     interface: (u32, u32),
-    /// Where IP begins, which differs with VLAN tags.
+    /// The offset of the IP header, which differs with VLAN tags.
     l3_offset: u16,
 }
 
 impl Key {
-    /// Where [`Analyzer::recent`] has it.
+    /// Its index in [`Analyzer::recent`].
     fn slot(&self) -> usize {
         let words = self.low.0.iter().chain(&self.high.0);
         let ports = u32::from(self.low.1) << 16 | u32::from(self.high.1);
@@ -43,8 +43,7 @@ impl Key {
     }
 }
 
-/// A connection. `directions[0]` has the data of the first end, `directions[1]` those of the
-/// second.
+/// A connection. `directions[0]` is the data of the first end, `directions[1]` that of the second.
 pub(crate) struct Connection {
     key: Key,
     pub ends: [End; 2],
@@ -54,7 +53,7 @@ pub(crate) struct Connection {
     ended: bool,
 }
 
-/// Counts of all packets of a capture.
+/// Counts over all packets of a capture.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Totals {
     pub packets: u64,
@@ -64,7 +63,7 @@ pub(crate) struct Totals {
     pub tcp_packets: u64,
     pub acks: u64,
     pub ack_bytes: u64,
-    /// Bytes of the frames that carry them.
+    /// Bytes of the frames that carry the pure ACKs.
     pub ack_frame_bytes: u64,
     pub not_tcp: u64,
     pub fragments: u64,
@@ -76,7 +75,7 @@ pub(crate) struct Totals {
     pub untimed: u64,
 }
 
-/// Takes packets, and finds out what their ACKs cost.
+/// Takes packets and works out what their ACKs cost.
 pub struct Analyzer {
     pub(crate) options: Options,
     pub(crate) policies: Policies,
@@ -85,14 +84,14 @@ pub struct Analyzer {
     pub(crate) connections: Vec<Connection>,
     pub(crate) peak: Peak,
     index: HashMap<Key, usize>,
-    /// Connections of late, so that most packets find theirs without the index, whose hash takes
-    /// longer: nobody can make a capture that it is slow on.
+    /// Recently seen connections, so that most packets find theirs without the index. The index has
+    /// a slower hash, so that no crafted capture can slow it down.
     recent: [usize; RECENT],
     swept_ns: u64,
 }
 
 impl Analyzer {
-    /// An analyzer that has seen nothing.
+    /// Creates an analyzer that has seen no packet.
     #[must_use]
     pub fn new(options: Options) -> Analyzer {
         let configs: Vec<_> = options.policies.iter().map(FlowConfig::new).collect();
@@ -114,7 +113,7 @@ impl Analyzer {
         }
     }
 
-    /// Takes the next packet of a capture. A time that goes back counts as no time passing.
+    /// Takes the next packet of a capture. If its time goes back, no time passes.
     pub fn packet(&mut self, packet: &Packet<'_>) {
         let t = &mut self.totals;
         t.packets += 1;
@@ -123,10 +122,10 @@ impl Analyzer {
         t.backwards += u64::from(packet.at_ns < t.last_ns);
         t.untimed += u64::from(!packet.timed);
         t.last_ns = t.last_ns.max(packet.at_ns);
-        // A flow takes a time of no microsecond for none.
+        // A flow takes a time below one microsecond to be unknown.
         let now_ns = t.last_ns.max(1000);
         let acks = t.acks;
-        // Of a frame of one packet all bytes are the packet's.
+        // If a frame holds one packet, all bytes of the frame count as the packet's.
         let (mut packets, mut link_bytes) = (0, 0);
         let found = packet
             .link
@@ -209,7 +208,7 @@ impl Analyzer {
         }
     }
 
-    /// The connection of a segment, and which of its ends has sent it.
+    /// Finds or creates the connection of a segment, and tells which of its ends sent it.
     fn connection(&mut self, s: &Segment, interface: (u32, u32), now_ns: u64) -> (usize, usize) {
         let raw = s.raw();
         let (src, dst) = ((raw.src.w, raw.sport), (raw.dst.w, raw.dport));
@@ -245,7 +244,7 @@ impl Analyzer {
         (at, usize::from(swapped))
     }
 
-    /// Forgets the states of connections that have ended.
+    /// Drops the state of connections that have ended.
     fn sweep(&mut self, now_ns: u64) {
         self.swept_ns = now_ns;
         for connection in &mut self.connections {
@@ -260,7 +259,7 @@ impl Analyzer {
         }
     }
 
-    /// Lets what is withheld leave whose deadline the capture has reached.
+    /// Releases the withheld ACKs whose deadlines have passed in the capture.
     pub(crate) fn expire(&mut self) {
         for connection in &mut self.connections {
             for direction in &mut connection.directions {
@@ -270,7 +269,7 @@ impl Analyzer {
     }
 }
 
-/// The IP ID of an IPv4 packet that must not be fragmented.
+/// The IP ID of an IPv4 packet with DF set.
 fn ip_id(s: &Segment, bytes: &[u8]) -> Option<u16> {
     let raw = s.raw();
     if raw.ip_version != 4 {
@@ -280,7 +279,7 @@ fn ip_id(s: &Segment, bytes: &[u8]) -> Option<u16> {
     (header[6] & 0x40 != 0).then(|| u16::from_be_bytes([header[4], header[5]]))
 }
 
-/// The largest rate at which ACKs have come, over a tenth of a second.
+/// The highest rate of ACKs over a tenth of a second.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Peak {
     window: u64,
@@ -300,7 +299,7 @@ impl Peak {
         self.most = self.most.max(self.bytes);
     }
 
-    /// In bit/s.
+    /// The rate in bit/s.
     pub fn bps(&self) -> u64 {
         self.most * 8 * 1_000_000_000 / Self::WINDOW_NS
     }

@@ -1,4 +1,4 @@
-//! Capture files: pcap and pcapng, plain or compressed by gzip or zstd, from any reader.
+//! Reads capture files: pcap and pcapng, plain or compressed with gzip or zstd, from any reader.
 
 use std::io::{self, Cursor, Read};
 
@@ -11,49 +11,50 @@ use crate::link::LinkType;
 use crate::unpack::{Failure, Unpacked, fill};
 
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
-/// What a section has that is in the order in which it is read.
+/// The byte-order magic of a pcapng section, as read in the right order.
 const PCAPNG_ORDER: u32 = 0x1a2b_3c4d;
 const PCAPNG_SIMPLE: u32 = 3;
 const PCAPNG_ENHANCED: u32 = 6;
-/// The first buffer; it grows with the largest packet.
+/// The initial buffer size; the buffer grows with the largest packet.
 const BUFFER: usize = 256 << 10;
-/// No packet is larger than that: longer blocks are taken for damage.
+/// The maximum size of a block; a longer one is taken to be damage.
 const MAX_BLOCK: usize = 64 << 20;
-/// What a packet may have whose file has a smaller snap length: that of libpcap.
+/// The smallest limit on the length of a packet, used if the file's snap length is smaller:
+/// libpcap's.
 const MIN_SNAP_LEN: u32 = 262_144;
 const NSEC_PER_SEC: u64 = 1_000_000_000;
 
-/// A packet as it was captured.
+/// A captured packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Packet<'a> {
-    /// When, in nanoseconds since 1970.
+    /// The time, in nanoseconds since 1970.
     pub at_ns: u64,
-    /// Whether the file says that. Otherwise it is the time of the packet before.
+    /// Whether the file has a time for it. Otherwise `at_ns` is the time of the previous packet.
     pub timed: bool,
     /// The interface's number in the file, from 0.
     pub interface: u32,
-    /// What its first byte belongs to.
+    /// The layer that the first byte belongs to.
     pub link: LinkType,
-    /// Bytes it had on the wire.
+    /// Its length on the wire in bytes.
     pub wire_len: u32,
-    /// Those of them that were kept.
+    /// The captured bytes.
     pub bytes: &'a [u8],
 }
 
 /// How the reading of a file ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End {
-    /// Packets that were read.
+    /// Number of packets read.
     pub packets: u64,
-    /// Where the file was cut off, if it was: the byte, once it is unpacked, up to which there are
-    /// whole packets.
+    /// `Some` if the file is truncated: the offset, after decompression, up to which packets are
+    /// whole.
     pub cut_at: Option<u64>,
 }
 
-/// Calls `each` with every packet of a capture, in the file's order.
+/// Calls `each` with every packet of a capture, in file order.
 ///
 /// # Errors
-/// [`CaptureError`]: `each` has seen the packets before it.
+/// [`CaptureError`]; `each` has been called with the packets before the error.
 pub fn read(
     source: impl Read + Send,
     each: &mut dyn FnMut(&Packet<'_>),
@@ -106,7 +107,7 @@ enum Stop {
     Damaged(String),
 }
 
-/// Whether the last packet is whole.
+/// Reads all blocks. Returns whether the last packet is whole.
 fn read_blocks(
     reader: &mut dyn PcapReaderIterator,
     state: &mut State,
@@ -122,7 +123,7 @@ fn read_blocks(
             }
             Err(PcapError::Eof) => return Ok(true),
             Err(PcapError::UnexpectedEof) => {
-                // A length that is wrong reaches beyond the end, too.
+                // A wrong length also reaches beyond the end.
                 let wrong = state.wrong_length(reader.data());
                 return wrong.map_or(Ok(false), |what| Err(Stop::Damaged(what)));
             }
@@ -135,7 +136,7 @@ fn read_blocks(
                 return Err(Stop::Unreadable);
             }
         };
-        // A block may be long, or only say so: the buffer grows once it is full.
+        // A block may be long or only claim to be: the buffer grows once it is full.
         if more && reader.data().len() >= capacity {
             if capacity >= MAX_BLOCK {
                 let what = format!("a block of more than {} MiB", MAX_BLOCK >> 20);
@@ -153,7 +154,7 @@ fn read_blocks(
 #[derive(Clone, Copy)]
 struct Interface {
     link: LinkType,
-    /// Units of its time in a second.
+    /// Its time units per second.
     per_second: u64,
     offset_s: i64,
     snap_len: u32,
@@ -162,11 +163,11 @@ struct Interface {
 #[derive(Default)]
 struct State {
     interfaces: Vec<Interface>,
-    /// The first interface of this section: a file may be several captures, one after another.
+    /// The number of this section's first interface: a file may consist of several captures.
     section: usize,
     /// The byte order of this section.
     big_endian: bool,
-    /// What a pcap file says; in pcapng each interface has its own.
+    /// The snap length of a pcap file; in pcapng each interface has its own.
     legacy_snap_len: Option<u32>,
     packets: u64,
     last_ns: u64,
@@ -181,7 +182,7 @@ impl State {
         }
     }
 
-    /// What is wrong with the lengths at the beginning of a packet or block that is not whole.
+    /// Describes a wrong length at the start of an incomplete packet or block.
     fn wrong_length(&self, data: &[u8]) -> Option<String> {
         let field = |at| u32_at(data, at, self.big_endian);
         let packet = |len: Option<u32>, max| {
@@ -192,7 +193,7 @@ impl State {
             let max = MAX_BLOCK.min(snap_len.max(MIN_SNAP_LEN) as usize);
             return packet(field(8), max).or_else(|| packet(field(12), MAX_BLOCK));
         }
-        // A section says itself in which order its bytes are.
+        // A section header gives its own byte order.
         let big_endian = match data.get(..4)? {
             kind if *kind == PCAPNG => u32_at(data, 8, true)? == PCAPNG_ORDER,
             _ => self.big_endian,
@@ -295,7 +296,7 @@ impl State {
         if wire_len as usize > MAX_BLOCK {
             return Err(format!("a packet of {wire_len} bytes"));
         }
-        // A packet without a time came with the one before.
+        // A packet without a time gets that of the previous packet.
         let at_ns = units.map_or(self.last_ns, |units| to_ns(units, &interface));
         self.last_ns = at_ns;
         self.packets += 1;
@@ -313,8 +314,8 @@ impl State {
     }
 }
 
-/// Units of an interface's time in a second, by its option `if_tsresol`: a power of 10, or, with the
-/// highest bit, of 2. (That of the parser refuses all powers of 2.)
+/// An interface's time units per second, from the option `if_tsresol`: a power of 10 or, if the
+/// highest bit is set, of 2. (The parser's own function refuses all powers of 2.)
 fn per_second(resolution: u8) -> Result<u64, String> {
     let power = u32::from(resolution & 0x7f);
     let (base, units) = match resolution & 0x80 {
@@ -342,7 +343,7 @@ fn u32_at(data: &[u8], at: usize, big_endian: bool) -> Option<u32> {
     })
 }
 
-/// A packet's bytes without the padding of its block.
+/// A packet's bytes, without the padding of its block.
 fn captured(data: &[u8], len: u32) -> Result<&[u8], String> {
     data.get(..len as usize).ok_or_else(|| {
         format!(
@@ -352,7 +353,8 @@ fn captured(data: &[u8], len: u32) -> Result<&[u8], String> {
     })
 }
 
-/// The parser wants a whole header at once, and forgets why a reader failed.
+/// A reader that fills the whole buffer and keeps its error: the parser needs a whole header at
+/// once, and drops the error of a failed read.
 struct Filling<R> {
     inner: R,
     failed: Failure,

@@ -1,4 +1,4 @@
-//! One direction of data of a connection: its segments, its ACKs, and what policies would have
+//! One direction of data of a connection: its segments, its ACKs, and what the policies would have
 //! done with them.
 
 use ackwise_policy::{FlowConfig, Handshake, Segment, TcpFlags};
@@ -6,26 +6,26 @@ use ackwise_policy::{FlowConfig, Handshake, Segment, TcpFlags};
 use crate::dry_run::{Counters, DryRun, Saved};
 use crate::segment_size::SegmentSize;
 
-/// Upper ends of the classes of the stretch histogram, in segments; the last is open.
+/// Upper bounds of the classes of the stretch histogram, in segments; the last class is open.
 pub const STRETCH_CLASSES: [u32; 7] = [1, 2, 4, 8, 16, 32, u32::MAX];
-/// A step of IP IDs above that is no gap but another counter.
+/// A larger step of the IP ID is another counter rather than a gap.
 const MAX_GAP: u16 = 64;
 
-/// How the IP IDs of one sender of IPv4 packets go on. Linux counts them for each socket, so
-/// what is missing was lost or withheld between the sender and the capture.
+/// How the IP IDs of one sender of IPv4 packets progress. Linux counts them per socket, so missing
+/// IDs were lost or withheld between the sender and the capture.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct IpIds {
     expected: Option<u16>,
-    /// Packets whose ID was the next or within a gap.
+    /// Packets whose ID was the next one or followed a gap.
     pub in_order: u64,
     /// Packets whose ID was neither.
     pub elsewhere: u64,
-    /// IDs that were left out.
+    /// IDs that were skipped.
     pub missing: u64,
 }
 
 impl IpIds {
-    /// The ID of a packet of so many segments.
+    /// Takes the ID of a packet of this many segments.
     pub fn packet(&mut self, id: u16, segments: u32) {
         if let Some(expected) = self.expected {
             let gap = id.wrapping_sub(expected);
@@ -40,12 +40,12 @@ impl IpIds {
         self.expected = Some(id.wrapping_add(step));
     }
 
-    /// Another socket sends from now on.
+    /// Another socket sends from here on.
     fn restart(&mut self) {
         self.expected = None;
     }
 
-    /// Whether the sender counts: nearly all its IDs follow each other.
+    /// Whether the sender counts its IDs: nearly all of them are in order.
     #[must_use]
     pub fn count(&self) -> bool {
         self.in_order >= 20 && self.elsewhere * 50 <= self.in_order
@@ -55,27 +55,26 @@ impl IpIds {
 /// Counts of one direction of data.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
-    /// Packets that carry data; the bytes of their payload; their bytes from the IP header on;
-    /// segments that they were on the wire.
+    /// Packets that carry data.
     pub data_packets: u64,
     /// Bytes of payload.
     pub data_bytes: u64,
     /// Bytes from the IP header on.
     pub data_ip_bytes: u64,
-    /// Segments on the wire, where a packet is several that were put together.
+    /// Segments on the wire; an aggregated packet counts as several.
     pub data_segments: u64,
-    /// Packets of more than a segment: put together by the host or its interface (GRO, LRO), or
-    /// not yet divided (TSO).
+    /// Packets of more than one segment: merged by the host or its interface (GRO, LRO), or not yet
+    /// cut (TSO).
     pub aggregated: u64,
     /// Pure ACKs.
     pub acks: u64,
-    /// Bytes of them from the IP header on.
+    /// Bytes of the pure ACKs, from the IP header on.
     pub ack_bytes: u64,
     /// Pure ACKs with SACK blocks.
     pub sack_acks: u64,
-    /// Pure ACKs that acknowledge nothing new.
+    /// Pure ACKs that acknowledge no new data.
     pub still_acks: u64,
-    /// Pure ACKs by the segments that they acknowledge: see [`STRETCH_CLASSES`].
+    /// Pure ACKs by the number of segments that they acknowledge; see [`STRETCH_CLASSES`].
     pub stretch: [u64; STRETCH_CLASSES.len()],
     /// Bytes that were acknowledged.
     pub acked_bytes: u64,
@@ -84,37 +83,37 @@ pub struct Counts {
 /// One direction of data.
 #[derive(Debug, Default)]
 pub struct DataDirection {
-    /// What passed.
+    /// What was seen.
     pub counts: Counts,
     /// IP IDs of the side that sends the ACKs.
     pub ip_ids: IpIds,
     handshake: Option<Handshake>,
     runs: Option<Box<[DryRun]>>,
-    /// Sums of flows that have ended.
+    /// Totals of flows that have ended.
     ended: Box<[Saved]>,
     last_ack: Option<u32>,
     size: SegmentSize,
 }
 
-/// The policies that are tried, and their counters.
+/// The policies to try, and their counters.
 pub struct Policies {
-    /// Each policy with its bounds.
+    /// Each policy with its bounds on the hold.
     pub configs: Vec<FlowConfig>,
-    /// Counters of each.
+    /// The counters of each policy.
     pub counters: Vec<Counters>,
-    /// Segments of the ACK direction of flows that are not kept.
+    /// Segments of the ACK direction for which no flow is kept.
     pub no_flow: u64,
-    /// Flows that were kept.
+    /// Flows that were created.
     pub flows: u64,
 }
 
 impl DataDirection {
-    /// Bytes of a full segment, as far as that is known.
+    /// Payload bytes of a full segment, as far as they are known.
     pub fn segment_size(&self) -> u32 {
         self.size.bytes()
     }
 
-    /// Whether that is a guess from the sizes of packets.
+    /// Whether the size is a guess from the sizes of packets.
     pub fn segment_size_is_guess(&self) -> bool {
         self.size.is_guess()
     }
@@ -123,7 +122,7 @@ impl DataDirection {
         payload.div_ceil(self.segment_size().max(1)).max(1)
     }
 
-    /// A segment of the data sender.
+    /// Takes a segment from the data sender.
     pub fn on_data(&mut self, s: &Segment, policies: &Policies, now_ns: u64) -> u32 {
         let payload = s.payload();
         self.size.see(payload);
@@ -148,7 +147,7 @@ impl DataDirection {
         segments
     }
 
-    /// A segment of the ACK direction.
+    /// Takes a segment of the ACK direction.
     pub fn on_ack(&mut self, s: &Segment, policies: &mut Policies, now_ns: u64) {
         if s.flags().contains(TcpFlags::SYN) {
             let timestamps = 12 * u32::from(s.timestamps().is_some());
@@ -171,7 +170,7 @@ impl DataDirection {
         }
     }
 
-    /// The first pure ACK of a flow creates it.
+    /// The first pure ACK of a flow creates its state.
     fn begin(&mut self, s: &Segment, policies: &mut Policies, now_ns: u64) -> bool {
         let kinds = TcpFlags::ACK | TcpFlags::FIN | TcpFlags::RST;
         if s.payload() > 0 || s.flags() & kinds != TcpFlags::ACK {
@@ -188,11 +187,11 @@ impl DataDirection {
         true
     }
 
-    /// A SYN or SYN-ACK, or what follows them before the flow is kept.
+    /// Takes a SYN, a SYN-ACK, or a segment after them until the flow is created.
     fn handshake(&mut self, s: &Segment, acks: bool, now_ns: u64) {
         if s.flags() & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN {
             self.keep_sums();
-            // A new connection on old ports has numbers of its own.
+            // A new connection on the same ports has its own numbers.
             self.last_ack = None;
             self.ip_ids.restart();
         }
@@ -212,7 +211,7 @@ impl DataDirection {
         c.sack_acks += u64::from(s.sack().next().is_some());
         let advance = self.last_ack.map(|last| s.ack().wrapping_sub(last));
         match advance {
-            // The first ACK of a capture says nothing of what it acknowledges anew.
+            // For the first ACK of a capture it is unknown what it newly acknowledges.
             None => {}
             Some(0) => c.still_acks += 1,
             Some(bytes) if bytes < 1 << 31 => {
@@ -223,13 +222,13 @@ impl DataDirection {
             }
             Some(_) => {
                 c.still_acks += 1;
-                return; // an older one, which was overtaken
+                return; // an older one, reordered
             }
         }
         self.last_ack = Some(s.ack());
     }
 
-    /// What is withheld leaves at its deadline.
+    /// Releases withheld ACKs whose deadlines have passed.
     pub fn expire(&mut self, policies: &mut Policies, now_ns: u64) {
         let Policies {
             configs, counters, ..
@@ -239,7 +238,7 @@ impl DataDirection {
         }
     }
 
-    /// The flow has ended: only its sums are kept.
+    /// The flow has ended; only its totals are kept.
     pub fn keep_sums(&mut self) {
         if self.runs.is_some() {
             self.ended = self.saved().into();
@@ -261,13 +260,13 @@ impl DataDirection {
         sums
     }
 
-    /// The flow as the first policy has it, while it lasts.
+    /// The flow in the state of the first policy, while it lasts.
     pub fn flow(&self) -> Option<&ackwise_policy::Flow> {
         self.runs.as_ref()?.first().map(DryRun::flow)
     }
 }
 
-/// An ACK without payload that neither opens nor ends a connection.
+/// Whether a segment is an ACK without payload that neither opens nor closes a connection.
 pub fn is_pure_ack(s: &Segment) -> bool {
     let kinds = TcpFlags::ACK | TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
     s.payload() == 0 && s.flags() & kinds == TcpFlags::ACK

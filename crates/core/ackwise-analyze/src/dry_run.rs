@@ -1,13 +1,13 @@
-//! What the datapath counts in a dry run (`bpf/dry_run.h`), for one policy and one direction of
+//! The counters of a dry run of the datapath (`bpf/dry_run.h`), for one policy and one direction of
 //! data: every ACK passes, and the policy sees what it would have seen.
 
 use ackwise_policy::{Flow, FlowConfig, Handshake, Reason, Segment, Verdict, sys};
 use serde::Serialize;
 
-/// Counters of a policy, as `ackwise status` has them after a dry run.
+/// Counters of a policy, as `ackwise status` shows them after a dry run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counters {
-    /// Segments that were judged: those of the ACK direction of flows that are kept.
+    /// Judged segments: those of the ACK direction for which a flow is kept.
     pub acks: u64,
     /// Their bytes, from the IP header on.
     pub ack_bytes: u64,
@@ -15,9 +15,9 @@ pub struct Counters {
     pub withheld: u64,
     /// Their bytes.
     pub withheld_bytes: u64,
-    /// Withheld ACKs whose place a newer withheld one took.
+    /// Withheld ACKs that were replaced by a newer withheld one.
     pub replaced: u64,
-    /// Withheld ACKs that a newer one that left has made needless.
+    /// Withheld ACKs made unnecessary by a newer one that left.
     pub superseded: u64,
     /// Withheld ACKs that would have left at their deadline.
     pub reemitted: u64,
@@ -25,7 +25,7 @@ pub struct Counters {
     pub reemitted_bytes: u64,
     /// ACKs that would have left twice, as duplicates of a withheld one.
     pub cloned: u64,
-    /// The segments that left or were held for each reason, in the order of `Reason::all`.
+    /// Segments sent or held for each reason, in the order of `Reason::all`.
     pub reasons: Vec<u64>,
 }
 
@@ -53,7 +53,7 @@ impl Counters {
         self.withheld.saturating_sub(self.reemitted + self.cloned)
     }
 
-    /// Bytes that would not have been sent; a clone is taken to be as long as the mean ACK.
+    /// Bytes that would not have been sent; a duplicate counts as an ACK of mean length.
     #[must_use]
     pub fn saved_bytes(&self) -> u64 {
         let clone = self.ack_bytes.checked_div(self.acks).unwrap_or(0);
@@ -83,12 +83,12 @@ struct Held {
 pub struct DryRun {
     flow: Flow,
     held: Option<Held>,
-    /// For the flow's own line.
+    /// Counts for this flow's line of the report.
     pub saved: Saved,
 }
 
 impl DryRun {
-    /// A flow that begins, with what its handshake told.
+    /// Starts a flow, with what its handshake revealed.
     pub fn new(handshake: Option<&Handshake>, now_ns: u64) -> DryRun {
         DryRun {
             flow: Flow::new(handshake, now_ns / 1000),
@@ -97,12 +97,12 @@ impl DryRun {
         }
     }
 
-    /// A segment of the data sender, of so many segments on the wire.
+    /// Takes a segment from the data sender, which is `segments` segments on the wire.
     pub fn on_data(&mut self, config: &FlowConfig, s: &Segment, segments: u32, now_ns: u64) {
         self.flow.on_data(config, s, segments, now_ns / 1000);
     }
 
-    /// A segment of the ACK direction that is no SYN.
+    /// Takes a segment of the ACK direction that is not a SYN.
     pub fn on_ack(&mut self, config: &FlowConfig, s: &Segment, now_ns: u64, c: &mut Counters) {
         if let Some(held) = &mut self.held
             && self.flow.releases(s)
@@ -138,7 +138,7 @@ impl DryRun {
             None => now_ns + hold_us * 1000,
         };
         let from = s.raw();
-        // The rest of it does not matter any more, as in aw_entry.
+        // The other fields no longer matter, as in aw_entry.
         let segment = Segment::from_raw(sys::aw_seg {
             ack: from.ack,
             tsval: from.tsval,
@@ -150,12 +150,12 @@ impl DryRun {
         self.held = Some(Held { until_ns, segment });
     }
 
-    /// Lets a withheld ACK leave whose deadline has passed.
+    /// Releases the withheld ACK if its deadline has passed.
     pub fn expire(&mut self, config: &FlowConfig, now_ns: u64, c: &mut Counters) {
         let Some(held) = self.held.take_if(|held| now_ns >= held.until_ns) else {
             return;
         };
-        // It has the SACK blocks of the newest ACK, if that is what it is.
+        // If it is the newest ACK, it has that one's SACK blocks.
         let (newest, mut sent) = (&self.flow.raw().acks, *held.segment.raw());
         if sent.ack == newest.rcvd_ack {
             (sent.n_sack, sent.sack) = (newest.n_sack.into(), newest.sack);
@@ -167,7 +167,7 @@ impl DryRun {
         self.saved.reemitted += 1;
     }
 
-    /// The flow as it is.
+    /// The flow's state.
     pub fn flow(&self) -> &Flow {
         &self.flow
     }

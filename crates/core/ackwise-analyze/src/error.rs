@@ -2,32 +2,32 @@
 
 use std::io;
 
-/// A capture file that cannot be read.
+/// The error of a capture file that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// The system says no.
+    /// An I/O error.
     #[error("{0}")]
     Io(#[source] io::Error),
-    /// There is nothing in it.
+    /// The file is empty.
     #[error("it is empty")]
     Empty,
-    /// Neither pcap nor pcapng.
+    /// The file is neither pcap nor pcapng.
     #[error("it begins with {0:02x?}: that is no capture file of the formats pcap or pcapng")]
     Unknown(Vec<u8>),
-    /// A block that makes no sense.
+    /// A block is invalid.
     #[error("after {packets} packets, at byte {at} of the capture: {what}")]
     Damaged {
-        /// Where, in bytes of the capture once it is unpacked.
+        /// The offset in the capture, after decompression.
         at: u64,
-        /// Packets that were read before.
+        /// Packets that were read before it.
         packets: u64,
         /// What is wrong there.
         what: String,
     },
-    /// A gzip or zstd file that cannot be unpacked.
+    /// A gzip or zstd file cannot be decompressed.
     #[error("after {at} unpacked bytes, the compressed data are damaged: {what}")]
     Packed {
-        /// Bytes that were unpacked before.
+        /// Bytes that were decompressed before the error.
         at: u64,
         /// What is wrong there.
         what: String,
@@ -35,14 +35,14 @@ pub enum CaptureError {
 }
 
 impl From<io::Error> for CaptureError {
-    /// A decompressor can only return an I/O error: what is wrong may be inside.
+    /// A decompressor can only return an I/O error, which may wrap the reason.
     fn from(error: io::Error) -> Self {
         error.downcast().unwrap_or_else(CaptureError::Io)
     }
 }
 
 impl CaptureError {
-    /// How to mend it, if something can be done.
+    /// How to fix it, if possible.
     #[must_use]
     pub fn advice(&self) -> Option<&'static str> {
         match self {

@@ -1,4 +1,4 @@
-//! From the sums of an analyzer to what was found.
+//! Turns the totals of an analyzer into findings.
 
 use ackwise_policy::{Config, Policy, Reason};
 
@@ -11,7 +11,7 @@ use crate::analyzer::{Analyzer, Connection, End};
 use crate::data_direction::{DataDirection, STRETCH_CLASSES};
 
 impl Analyzer {
-    /// What was found.
+    /// Ends the analysis and returns the findings.
     #[must_use]
     pub fn finish(mut self) -> Analysis {
         self.expire();
@@ -112,14 +112,14 @@ fn thinned_already(connections: &[Connection]) -> ThinnedAlready {
             let c = &direction.counts;
             data += c.data_packets;
             aggregated += c.aggregated;
-            // Only flows of some length say something of how ACKs are made.
+            // Only flows of some length show how ACKs are made.
             if c.acks < LONG {
                 continue;
             }
             guessed += u64::from(direction.segment_size_is_guess());
             acked += c.acked_bytes as f64 / f64::from(direction.segment_size().max(1));
             acks += c.stretch.iter().sum::<u64>();
-            // And only who sends little else shows by its IDs where ACKs are missing.
+            // And only if the receiver sends little else do its IDs show missing ACKs.
             let sends = connection.directions[1 - at].counts.data_packets;
             if direction.ip_ids.count() && sends * 10 <= c.acks {
                 counting = true;
@@ -138,7 +138,7 @@ fn thinned_already(connections: &[Connection]) -> ThinnedAlready {
     }
 }
 
-/// ACKs of a flow that is long enough to judge how its receiver acknowledges.
+/// The number of ACKs from which on a flow shows how its receiver acknowledges.
 const LONG: u64 = 20;
 
 fn stretch<'a>(directions: impl Iterator<Item = &'a DataDirection>) -> Vec<StretchClass> {

@@ -1,8 +1,9 @@
 //! What the ACKs in a capture cost, and what each policy would have withheld.
 //!
-//! [`read`] takes packets from a capture file, [`Analyzer`] finds out, and [`Analysis`] says.
-//! One pass, and a fixed amount of memory for each connection. The policies and the contract
-//! are those of `policy/`, so that the verdicts are those of the datapath's dry run.
+//! [`read`] takes packets from a capture file, [`Analyzer`] analyses them, and [`Analysis`] holds
+//! the findings. The analysis takes one pass, and a fixed amount of memory per connection. The
+//! policies and the contract are those of `policy/`, so the verdicts are those of the datapath's
+//! dry run.
 //!
 //! ```no_run
 //! use ackwise_analyze::{Analyzer, Options, read};

@@ -1,34 +1,34 @@
-//! From a captured frame to the IP packets in it, over the link layers that captures have.
+//! Finds the IP packets in a captured frame, for the link layers of capture files.
 
 use ackwise_policy::LinkKind;
 
-/// A link type of the tcpdump group's list (LINKTYPE_*), which pcap and pcapng share.
+/// A link type from the tcpdump group's list (LINKTYPE_*), which pcap and pcapng share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LinkType(pub u32);
 
 /// A packet for the parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Inner<'a> {
-    /// What its first byte belongs to.
+    /// The layer that the first byte belongs to.
     pub kind: LinkKind,
-    /// Its bytes, as far as they were kept.
+    /// The captured bytes.
     pub bytes: &'a [u8],
-    /// Bytes that it had on the wire.
+    /// Its length on the wire in bytes.
     pub len: u32,
     /// The interface that the frame itself names; 0 if it names none.
     pub interface: u32,
 }
 
-/// Why there is no packet in a frame.
+/// Why a frame has no packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoPacket {
-    /// Something else than IP.
+    /// The frame holds something other than IP.
     NotIp,
-    /// The capture ends within the headers of the link.
+    /// The capture ends within the link-layer headers.
     Short,
-    /// Its payload is encrypted.
+    /// The payload is encrypted.
     Encrypted,
-    /// A link type that is not read.
+    /// The link type is unsupported.
     Unsupported,
 }
 
@@ -56,15 +56,15 @@ const PPP_IPV4: u16 = 0x0021;
 const PPP_IPV6: u16 = 0x0057;
 
 impl LinkType {
-    /// The names of what is read, for messages.
+    /// The names of the supported link types, for messages.
     pub const SUPPORTED: &'static str = "Ethernet, Linux cooked (SLL, SLL2), raw IP, BSD loopback, \
                                          PPP, PPPoE, 802.11 (plain or with radiotap)";
 
-    /// Calls `each` with every packet in a frame: one, or several where 802.11 has put frames
-    /// together (A-MSDU).
+    /// Calls `each` with every packet in a frame: one, or several if 802.11 aggregated frames
+    /// (A-MSDU).
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why the frame has no packet.
     pub fn packets<'a>(
         self,
         frame: &'a [u8],
@@ -107,7 +107,7 @@ impl LinkType {
     }
 }
 
-/// What is left of a frame.
+/// The unread rest of a frame.
 #[derive(Clone, Copy)]
 struct Rest<'a> {
     bytes: &'a [u8],
@@ -139,7 +139,7 @@ impl<'a> Rest<'a> {
         })
     }
 
-    /// Its first bytes only.
+    /// Only its first `n` bytes.
     fn first(self, n: usize) -> Rest<'a> {
         Rest {
             bytes: &self.bytes[..n.min(self.bytes.len())],
@@ -166,7 +166,8 @@ fn ip(rest: Rest<'_>) -> Result<Inner<'_>, NoPacket> {
 }
 
 fn ethernet<'a>(rest: Rest<'a>, each: &mut dyn FnMut(Inner<'a>)) -> Result<(), NoPacket> {
-    // The parser reads Ethernet with up to two tags by itself, and the tags tell flows apart.
+    // The parser reads Ethernet with up to two tags by itself, and flows are told apart by the
+    // tags.
     match rest.be16(12)? {
         ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => each(rest.inner(LinkKind::Ethernet)),
         tag if ETHERTYPE_VLAN.contains(&tag) => {
@@ -183,7 +184,7 @@ fn ethernet<'a>(rest: Rest<'a>, each: &mut dyn FnMut(Inner<'a>)) -> Result<(), N
     Ok(())
 }
 
-/// What follows an EtherType, behind any number of VLAN tags.
+/// The packet after an EtherType, behind any number of VLAN tags.
 fn by_ether_type(ether_type: u16, rest: Rest<'_>) -> Result<Inner<'_>, NoPacket> {
     match ether_type {
         ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => ip(rest),
@@ -193,7 +194,7 @@ fn by_ether_type(ether_type: u16, rest: Rest<'_>) -> Result<Inner<'_>, NoPacket>
     }
 }
 
-/// RFC 2516 §4: a session's frames carry PPP.
+/// A PPPoE session frame carries PPP (RFC 2516 §4).
 fn pppoe(rest: Rest<'_>) -> Result<Inner<'_>, NoPacket> {
     if rest.byte(1)? != 0 {
         return Err(NoPacket::NotIp); // discovery
@@ -202,8 +203,8 @@ fn pppoe(rest: Rest<'_>) -> Result<Inner<'_>, NoPacket> {
     ppp(rest.skip(6)?.first(len))
 }
 
-/// RFC 1661 §2, RFC 1662 §3.1: address and control may be there, and the protocol field may
-/// be one byte.
+/// A PPP frame: address and control may be absent, and the protocol field may be one byte (RFC 1661
+/// §2, RFC 1662 §3.1).
 fn ppp(rest: Rest<'_>) -> Result<Inner<'_>, NoPacket> {
     let rest = if rest.be16(0)? == 0xff03 {
         rest.skip(2)?
@@ -221,7 +222,7 @@ fn ppp(rest: Rest<'_>) -> Result<Inner<'_>, NoPacket> {
     }
 }
 
-/// Address families of BSDs: 2 is IPv4, and IPv6 has another number on each.
+/// The address families of the BSDs: IPv4 is 2, and IPv6 differs between them.
 fn loopback(rest: Rest<'_>, family: u32) -> Result<Inner<'_>, NoPacket> {
     match family {
         2 | 10 | 24 | 28 | 30 => ip(rest),
@@ -235,7 +236,7 @@ fn radiotap<'a>(rest: Rest<'a>, each: &mut dyn FnMut(Inner<'a>)) -> Result<(), N
     wifi_frame(rest.skip(usize::from(len))?, padded, each)
 }
 
-/// The field "flags", which follows a time of 8 bytes if there is one.
+/// The field "flags", which follows an 8-byte time if there is one.
 fn radiotap_flags(rest: Rest<'_>) -> Result<Option<u8>, NoPacket> {
     let word = |at| rest.array(at).map(u32::from_le_bytes);
     let present = word(4)?;
@@ -258,7 +259,7 @@ fn wifi<'a>(rest: Rest<'a>, each: &mut dyn FnMut(Inner<'a>)) -> Result<(), NoPac
     wifi_frame(rest, false, each)
 }
 
-/// IEEE 802.11-2020 §9.3.2: a data frame, `padded` to four bytes behind its header.
+/// A data frame (IEEE 802.11-2020 §9.3.2), `padded` to four bytes after its header.
 fn wifi_frame<'a>(
     rest: Rest<'a>,
     padded: bool,
@@ -267,7 +268,7 @@ fn wifi_frame<'a>(
     let control = rest.byte(0)?;
     let flags = rest.byte(1)?;
     let (kind, subtype) = (control >> 2 & 3, control >> 4);
-    // Data, with a body.
+    // A data frame with a body.
     if kind != 2 || subtype & 4 != 0 {
         return Err(NoPacket::NotIp);
     }
@@ -294,7 +295,7 @@ fn wifi_frame<'a>(
         each(llc(body)?);
         return Ok(());
     }
-    // Subframes: two addresses, a length, LLC; each but the last is padded to four bytes.
+    // Subframes: two addresses, a length and LLC; each but the last is padded to four bytes.
     let mut found = Err(NoPacket::NotIp);
     while body.bytes.len() > 14 {
         let len = usize::from(body.be16(12)?);

@@ -1,4 +1,4 @@
-//! What an analysis is asked for.
+//! Options of an analysis.
 
 use ackwise_policy::{Config, Policy};
 
@@ -11,7 +11,7 @@ pub struct Options {
     pub up_bps: Option<u64>,
     /// The rate of the downlink in bit/s, if it is known.
     pub down_bps: Option<u64>,
-    /// The rate of the Wi-Fi channel in bit/s, if airtime is asked for.
+    /// The rate of the Wi-Fi channel in bit/s, if airtime is wanted.
     pub wifi_bps: Option<u64>,
 }
 
@@ -26,7 +26,7 @@ impl Default for Options {
     }
 }
 
-/// The policies that need nothing but to hold ACKs, with their defaults.
+/// The policies that need nothing but to hold ACKs, with their default parameters.
 #[must_use]
 pub fn default_policies() -> Vec<Config> {
     ["adaptive", "every-n", "rate-limit", "tack", "police"]

@@ -1,40 +1,40 @@
-//! The bytes of a full segment of one direction: what the handshake told, else a guess from the
-//! packets, several of which a host or its interface may have put together.
+//! The size of a full segment in one direction: from the handshake, or else guessed from the
+//! packets, several of which a host or its interface may have merged.
 
-/// The segment size until one is known: Ethernet, IPv4, time stamps.
+/// The segment size until one is known: Ethernet, IPv4, timestamps.
 const SEGMENT: u32 = 1448;
-/// The greatest segment on Ethernet.
+/// The largest segment on Ethernet.
 const ETHERNET: u32 = 1460;
-/// The greatest segment that jumbo frames carry.
+/// The largest segment in a jumbo frame.
 const JUMBO: u32 = 9000;
-/// The least segment that hosts of today send when it is full (RFC 9293 §3.7.1).
+/// The smallest full segment that today's hosts send (RFC 9293 §3.7.1).
 const LEAST: u32 = 536;
-/// Usual segment sizes: Ethernet, PPPoE and tunnels, IPv4 and IPv6, with and without time stamps.
+/// Common segment sizes: Ethernet, PPPoE and tunnels, IPv4 and IPv6, with and without timestamps.
 const USUAL: [u32; 8] = [1460, 1448, 1440, 1428, 1452, 1412, 1400, 1388];
 
-/// What is known of the size of a full segment.
+/// What is known about the size of a full segment.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SegmentSize {
-    /// The MSS that the receiver told, without the option of time stamps.
+    /// The MSS that the receiver announced, less the timestamp option.
     told: u32,
     /// The largest payload.
     largest: u32,
-    /// The largest payload that Ethernet carries, and how often it was seen.
+    /// The largest payload that fits into an Ethernet frame, and how often it was seen.
     single: u32,
     singles: u32,
-    /// The size that most larger payloads are multiples of, 0 if they are of none, and its lead
+    /// The size of which most larger payloads are multiples, or 0 if there is none, and its lead
     /// over the others.
     divisor: u32,
     lead: u32,
 }
 
 impl SegmentSize {
-    /// The receiver has told its MSS.
+    /// Sets the MSS that the receiver announced.
     pub fn tell(&mut self, mss: u32) {
         self.told = mss;
     }
 
-    /// The payload of a packet was seen.
+    /// Takes the payload length of a packet.
     pub fn see(&mut self, payload: u32) {
         self.largest = self.largest.max(payload);
         if payload > ETHERNET {
@@ -46,8 +46,8 @@ impl SegmentSize {
         }
     }
 
-    /// A segment size of which the payload is a multiple: one that was seen before, or a usual one.
-    /// 0 if there is none.
+    /// A segment size of which the payload is a multiple: the one that was seen, or a common one. 0
+    /// if there is none.
     fn divisor_of(&self, payload: u32) -> u32 {
         let seen = (self.single >= LEAST && self.singles > 1).then_some(self.single);
         let mut sizes = seen.into_iter().chain(USUAL);
@@ -56,8 +56,8 @@ impl SegmentSize {
             .unwrap_or(0)
     }
 
-    /// The majority counts: some packets end within a segment, and some jumbo frames are multiples
-    /// by chance.
+    /// Takes a vote for the majority: some packets end within a segment, and some jumbo frames are
+    /// multiples by chance.
     fn vote(&mut self, divisor: u32) {
         if divisor == self.divisor {
             self.lead = self.lead.saturating_add(1);
@@ -68,7 +68,7 @@ impl SegmentSize {
         }
     }
 
-    /// Bytes of a full segment, as far as that is known.
+    /// The size of a full segment, as far as it is known.
     pub fn bytes(&self) -> u32 {
         match (self.told, self.largest) {
             (0, largest) if largest > ETHERNET && self.divisor > 0 => self.divisor,
@@ -79,7 +79,7 @@ impl SegmentSize {
         }
     }
 
-    /// Whether it was neither told nor seen on the wire.
+    /// Whether the size was neither announced nor seen on the wire.
     pub fn is_guess(&self) -> bool {
         self.told == 0 && (self.largest == 0 || self.largest > ETHERNET)
     }
@@ -105,10 +105,10 @@ mod tests {
             (&[5792, 2920, 14_480, 14_480], 1448),
             (&[2920], 1460),
             (&[2880, 4320], 1440),
-            // A size of its own, seen alone as well; and the ends of what was written.
+            // An unusual size, which is also seen alone; and the last segments of writes.
             (&[1358, 2716, 4074], 1358),
             (&[14_480, 14_480, 15_000], 1448),
-            // Small requests say nothing of a full segment.
+            // Small requests do not show the size of a full segment.
             (&[2, 8948], 8948),
             (&[4, 2896], 1448),
         ] {

@@ -1,4 +1,4 @@
-//! What is in a file once it is unpacked: by gzip, by zstd, or as it is.
+//! The contents of a file that is compressed with gzip or zstd, or plain.
 
 use std::io::{self, Cursor, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,9 +12,9 @@ use crate::error::CaptureError;
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// With any last half byte.
+/// The magic of a skippable frame; the last half byte may have any value.
 const ZSTD_SKIPPABLE: u32 = 0x184d_2a50;
-/// The last block of a frame, raw and empty, and four bytes for those of a checksum.
+/// The last block of a frame, raw and empty, and four bytes in place of a checksum.
 const ZSTD_LAST_BLOCK: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];
 
 /// Reads until the buffer is full or the source ends.
@@ -31,12 +31,12 @@ pub(crate) fn fill(source: &mut impl Read, buffer: &mut [u8]) -> io::Result<usiz
     Ok(n)
 }
 
-/// Why a reader failed, for those who ask after a parser that forgets it.
+/// Keeps the error of a reader, for callers of a parser that drops it.
 #[derive(Clone, Default)]
 pub(crate) struct Failure(Arc<Mutex<Option<io::Error>>>);
 
 impl Failure {
-    /// Keeps the error, and returns one of its kind.
+    /// Keeps the error, and returns another of the same kind.
     pub(crate) fn keep(&self, error: io::Error) -> io::Error {
         let kind = error.kind();
         *self.0.lock().unwrap_or_else(|e| e.into_inner()) = Some(error);
@@ -48,7 +48,7 @@ impl Failure {
     }
 }
 
-/// What becomes true once, seen by who reads and by who asks.
+/// A flag that is set once, shared by the reader and its caller.
 #[derive(Clone, Default)]
 pub(crate) struct Flag(Arc<AtomicBool>);
 
@@ -62,10 +62,10 @@ impl Flag {
     }
 }
 
-/// A source, unpacked if it is compressed.
+/// A source, decompressed if necessary.
 pub(crate) struct Unpacked<'a> {
     pub(crate) source: Box<dyn Read + Send + 'a>,
-    /// Whether the compressed data have ended too early, and the source with them.
+    /// Whether the compressed data end too early, together with the source.
     pub(crate) cut: Flag,
 }
 
@@ -91,7 +91,7 @@ impl<'a> Unpacked<'a> {
     }
 }
 
-/// The compressed source, which remembers what a decompressor does not tell.
+/// The compressed source, which remembers what a decompressor does not report.
 struct Compressed<R> {
     inner: R,
     ended: Flag,
@@ -115,13 +115,13 @@ impl<R: Read> Read for Compressed<R> {
     }
 }
 
-/// A decompressor that ends where its source does, and says what is wrong otherwise.
+/// A decompressor that ends where its source does, and otherwise reports what is wrong.
 struct Unpacking<D> {
     decoder: D,
     ended: Flag,
     failed: Failure,
     cut: Flag,
-    /// Bytes that were unpacked.
+    /// Number of bytes decompressed.
     bytes: u64,
 }
 
@@ -173,7 +173,7 @@ impl<D: Read> Read for Unpacking<D> {
     }
 }
 
-/// A source whose first bytes were looked at.
+/// A source whose first bytes have been peeked at.
 struct Again<R> {
     first: [u8; 4],
     left: usize,
@@ -199,13 +199,13 @@ type ZstdFrame<R> = StreamingDecoder<Again<R>, FrameDecoder>;
 enum ZstdFrames<R: Read> {
     Between(R),
     Within(Box<ZstdFrame<R>>),
-    /// What is left of a frame that cannot be read on, and why.
+    /// The rest of a frame that cannot be read any further, and why.
     Broken(Box<FrameDecoder>, io::Error),
     Ended,
 }
 
 impl<R: Read> ZstdFrames<R> {
-    /// The next frame that is not to be skipped.
+    /// Starts the next frame, past skippable ones.
     fn begin(mut source: R) -> io::Result<ZstdFrames<R>> {
         loop {
             let mut first = [0; 4];
@@ -232,7 +232,7 @@ impl<R: Read> ZstdFrames<R> {
         }
     }
 
-    /// What comes after a frame of which everything was read.
+    /// Continues after a frame that was read to its end.
     fn after(frame: ZstdFrame<R>) -> io::Result<ZstdFrames<R>> {
         let said = frame.decoder.get_checksum_from_data();
         if said.is_some() && said != frame.decoder.get_calculated_checksum() {
@@ -241,10 +241,10 @@ impl<R: Read> ZstdFrames<R> {
         Ok(ZstdFrames::Between(frame.into_inner().inner))
     }
 
-    /// A decoder keeps a window of bytes back until its frame ends: so this one ends here.
+    /// Ends a frame that is broken: a decoder keeps back a window of bytes until its frame ends.
     fn broken(frame: ZstdFrame<R>) -> ZstdFrames<R> {
         let mut decoder = frame.into_frame_decoder();
-        // If it fails, it keeps them.
+        // If this fails, the decoder keeps those bytes.
         let _ = decoder.decode_blocks(&ZSTD_LAST_BLOCK[..], BlockDecodingStrategy::All);
         let why = damaged("a zstd block that makes no sense");
         ZstdFrames::Broken(Box::new(decoder), why)

@@ -1,4 +1,4 @@
-//! What is advised depends on whether ACKs are scarce on the line, not on how many they are.
+//! The advice depends on whether ACKs are scarce on the link, not on how many they are.
 
 mod common;
 
@@ -31,11 +31,11 @@ fn thinning_pays_on_a_thin_uplink_and_saves_packets_on_a_wide_one() {
     assert!(text.contains("nothing here shows"), "{text}");
 }
 
-/// Policies wait for what the data tell: that they withhold little of ACKs alone says nothing.
+/// Policies wait for what the data tell: that they withhold few ACKs without the data says nothing.
 #[test]
 fn of_acks_without_the_data_it_is_not_known_whether_thinning_pays() {
     let (mut all, _) = packets(&capture("loss.pcap")[..]).unwrap();
-    // What the receiver of the data sends; requests are among it.
+    // Keep what the receiver of the data sends; that includes requests.
     all.retain(|p| p.bytes[26..30] == [10, 77, 0, 2]);
     let acks = analyze(&pcap(&all, ETHERNET, false, true)[..]);
     assert!(acks.policies[0].saved_share < 0.2, "{:?}", acks.policies[0]);

@@ -1,4 +1,4 @@
-//! The same packets from every kind of file, and files that are broken.
+//! The same packets from every kind of file, and broken files.
 
 mod common;
 
@@ -72,7 +72,7 @@ fn every_kind_of_file_has_the_same_packets() {
     }
 }
 
-/// What comes through a pipe, a few bytes at a time.
+/// Returns a few bytes at a time, like a pipe.
 struct Trickle<'a>(&'a [u8]);
 
 impl Read for Trickle<'_> {
@@ -109,7 +109,7 @@ fn a_capture_that_was_interrupted_is_read_up_to_there() {
     assert_eq!(end.cut_at, Some((plain.len() - last) as u64));
 }
 
-/// A compressed file that was cut off has what was unpacked before, wherever that is.
+/// A truncated compressed file yields what was decompressed before, wherever that ends.
 #[test]
 fn a_compressed_capture_that_was_interrupted_is_read_up_to_there() {
     let plain = capture("loss.pcap");
@@ -117,7 +117,7 @@ fn a_compressed_capture_that_was_interrupted_is_read_up_to_there() {
     let stored = |bytes: &[u8]| packed(bytes, flate2::Compression::none());
     let half = plain.len() / 2;
     let two_frames = [zstd(&plain[..half]), zstd(&plain[half..])].concat();
-    // The most that may be missing beside as many bytes as were cut off: one of zstd's blocks.
+    // The maximum that may be missing in addition to the bytes cut off: one of zstd's blocks.
     let files = [
         ("gzip, stored", stored(&plain), 0),
         ("gzip", gzip(&plain), plain.len() / 4),
@@ -145,13 +145,13 @@ fn a_compressed_capture_that_was_interrupted_is_read_up_to_there() {
 fn a_compressed_capture_is_cut_between_packets_too() {
     let plain = capture("loss.pcap");
     let (all, _) = packets(&plain[..]).unwrap();
-    // Only the checksum of what was packed is missing.
+    // Only the checksum of the compressed data is missing.
     for file in [gzip(&plain), zstd(&plain)] {
         let (found, end) = packets(&file[..file.len() - 1]).unwrap();
         assert!(found == all);
         assert_eq!(end.cut_at, Some(plain.len() as u64));
     }
-    // Of the second frame or member, or of what is to be skipped, only the beginning is there.
+    // Only the start of the second frame, member or skippable frame is present.
     for next in [&gzip(&plain)[..5], &gzip(&plain)[..11]] {
         let (found, end) = packets(&[&gzip(&plain), next].concat()[..]).unwrap();
         assert!(found == all && end.cut_at == Some(plain.len() as u64));
@@ -251,7 +251,7 @@ fn broken_files_are_told_with_place_and_reason() {
     let broken = Read::chain(&packed[..packed.len() / 2], Failing);
     assert_eq!(packets(broken).unwrap_err().to_string(), "the disk is gone");
 
-    // A packet of an interface that nobody has described.
+    // A packet of an interface that is not described.
     let (all, _) = packets(&plain[..]).unwrap();
     let mut file = pcapng(&all[..3], ETHERNET, false);
     let second = file.len() - (all[2].bytes.len().next_multiple_of(4) + 32);
@@ -262,14 +262,14 @@ fn broken_files_are_told_with_place_and_reason() {
         "{text}"
     );
     assert!(text.contains("interface 9"), "{text}");
-    // A block that says of itself two different lengths.
+    // A block that gives two different lengths of itself.
     let mut file = pcapng(&all[..3], ETHERNET, false);
     let last = file.len() - 4;
     file[last] ^= 1;
     assert!(said(&file).contains("after 2 packets"), "{}", said(&file));
 }
 
-/// A number of four bytes in the byte order of a file.
+/// Writes a four-byte number in the byte order of a file.
 fn set(file: &mut [u8], at: usize, value: u32, big_endian: bool) {
     let bytes = if big_endian {
         value.to_be_bytes()
@@ -279,7 +279,7 @@ fn set(file: &mut [u8], at: usize, value: u32, big_endian: bool) {
     file[at..at + 4].copy_from_slice(&bytes);
 }
 
-/// The file with another number at this place.
+/// The file with another number at this offset.
 fn with(file: &[u8], at: usize, value: u32, big_endian: bool) -> Vec<u8> {
     let mut file = file.to_vec();
     set(&mut file, at, value, big_endian);
@@ -292,14 +292,14 @@ fn five_packets() -> Vec<Kept> {
     all
 }
 
-/// Asserts that the fifth packet is told to be damaged.
+/// Asserts that the fifth packet is reported as damaged.
 fn damaged(file: &[u8], at: usize, reason: &str) {
     let text = packets(file).expect_err(reason).to_string();
     let expected = format!("after 4 packets, at byte {at} of the capture: {reason}");
     assert_eq!(text, expected);
 }
 
-/// Asserts that the fifth packet is told to be cut off.
+/// Asserts that the file is reported as cut off in the fifth packet.
 fn cut_off(file: &[u8], at: usize) {
     let (found, end) = packets(file).unwrap();
     assert_eq!((found.len(), end.cut_at), (4, Some(at as u64)));
@@ -320,7 +320,7 @@ fn a_length_in_pcap_that_cannot_be_is_damage_and_not_the_end() {
         damaged(&original[..file.len() - 1], last, A_PACKET);
         let reason = "a packet of 262145 bytes";
         damaged(&with(&file, last + 8, 262_145, big), last, reason);
-        // These could be true.
+        // These lengths are possible.
         cut_off(&with(&file, last + 8, 262_144, big), last);
         let snap_len = |file: &[u8], len| with(file, 16, len, big);
         cut_off(
@@ -329,7 +329,7 @@ fn a_length_in_pcap_that_cannot_be_is_damage_and_not_the_end() {
         );
         let limitless = snap_len(&with(&file, last + 8, LARGEST, big), u32::MAX);
         damaged(&limitless, last, A_PACKET);
-        // BIG TCP has such packets.
+        // Such packets occur with BIG TCP.
         let (found, _) = packets(&with(&file, last + 12, 512 << 10, big)[..]).unwrap();
         assert_eq!(found[4].wire_len, 512 << 10);
     }
@@ -353,7 +353,7 @@ fn a_length_in_pcapng_that_cannot_be_is_damage_and_not_the_end() {
         let captured = with(&file, last + 20, LARGEST, big);
         damaged(&captured[..file.len() - 1], last, A_PACKET);
 
-        // The next section may have the other order.
+        // The next section may have the other byte order.
         let four = pcapng(&all[..4], ETHERNET, !big);
         let two = [&four[..], &file[..30]].concat();
         let length = |len| with(&two, four.len() + 4, len, big);

@@ -1,4 +1,4 @@
-//! Capture files that nobody meant to write: they are analysed, or the error has a reason.
+//! Arbitrary capture files: they are analysed, or the error has a reason.
 
 mod common;
 

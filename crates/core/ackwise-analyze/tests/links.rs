@@ -1,4 +1,4 @@
-//! The same TCP over every link layer is the same to the analysis.
+//! The same TCP over any link layer gives the same analysis.
 
 mod common;
 
@@ -7,7 +7,7 @@ use common::{CAPTURES, Kept, analyze, capture, packets, pcap, shown};
 
 const ETHERNET_HEADER: usize = 14;
 
-/// Puts other headers in the place of the Ethernet header.
+/// Replaces the Ethernet header with other headers.
 fn relinked(all: &[Kept], header: impl Fn(u16) -> Vec<u8>) -> Vec<Kept> {
     all.iter()
         .map(|p| {
@@ -24,7 +24,7 @@ fn relinked(all: &[Kept], header: impl Fn(u16) -> Vec<u8>) -> Vec<Kept> {
         .collect()
 }
 
-/// What does not depend on the bytes of link headers.
+/// The findings that do not depend on the bytes of link headers.
 fn of_tcp(mut analysis: Analysis) -> String {
     analysis.bytes = 0;
     analysis.tcp.ack_share_of_bytes = 0.0;
@@ -119,7 +119,7 @@ fn every_link_layer_carries_the_same_tcp() {
     }
 }
 
-/// Headers that stand before the EtherType.
+/// Headers that precede the EtherType.
 trait Then {
     fn then(self, tags: &'static [u8]) -> impl Fn(u16) -> Vec<u8>;
 }
@@ -138,7 +138,7 @@ impl<F: Fn(u16) -> Vec<u8>> Then for F {
 fn frames_put_together_by_wifi_are_taken_apart() {
     let (all, _) = packets(&capture("loss.pcap")[..]).unwrap();
     let expected = analyze(&capture("loss.pcap")[..]);
-    // Whole packets only: a subframe has its length in it.
+    // Whole packets only: a subframe contains its length.
     let together: Vec<Kept> = all
         .chunks(3)
         .map(|three| {
@@ -159,7 +159,7 @@ fn frames_put_together_by_wifi_are_taken_apart() {
         .collect();
     let found = analyze(&pcap(&together, 105, false, true)[..]);
     assert_eq!(found.packets, together.len() as u64);
-    // Data are cut in this capture, and ACKs are not.
+    // Data are truncated in this capture, ACKs are not.
     assert!(
         found.tcp.acks >= expected.tcp.acks,
         "{} of {}",

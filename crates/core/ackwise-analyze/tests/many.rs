@@ -1,4 +1,4 @@
-//! Many connections at a time, more than the analyzer remembers of late.
+//! Many simultaneous connections, more than the analyzer's cache of recent ones holds.
 
 mod common;
 
@@ -10,7 +10,7 @@ const ETHERNET: LinkType = LinkType(1);
 const ADDRESSES: [usize; 2] = [27, 31];
 const COPIES: u16 = 700;
 
-/// The packet as one of other hosts.
+/// The packet as one between other hosts.
 fn of_hosts(packet: &Kept, number: u16) -> Kept {
     let mut copy = packet.clone();
     for at in ADDRESSES {
@@ -41,8 +41,8 @@ fn analyzed(all: impl Iterator<Item = Kept>) -> Analysis {
     analyzer.finish()
 }
 
-/// What is found of a connection does not depend on those beside it: 700 copies of one, packet by
-/// packet in turns, have 700 times its counts.
+/// The findings about a connection do not depend on other connections: 700 interleaved copies of
+/// one have 700 times its counts.
 #[test]
 fn connections_beside_each_other_are_as_one_alone() {
     let mut first = packets(&capture("loss.pcap")[..]).unwrap().0;

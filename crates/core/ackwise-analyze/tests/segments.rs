@@ -1,8 +1,8 @@
-//! Segments that were put together before the capture, with and without the handshake.
+//! Segments that were merged before the capture, with and without the handshake.
 
 use ackwise_analyze::{Analysis, Analyzer, LinkType, Options, Packet};
 
-/// Linux's IP packets without a link header.
+/// Link type of IP packets without a link header.
 const RAW: LinkType = LinkType(101);
 const SYN: u8 = 2;
 const ACK: u8 = 16;
@@ -36,7 +36,7 @@ fn download(payload: u16, packets: u32, handshake: bool) -> Analysis {
     analyzed(&segments(0, payload, packets, handshake))
 }
 
-/// The packets of a download whose sender numbers its bytes from there, and their payloads.
+/// The packets of a download whose sender numbers its bytes from `first`, and their payloads.
 fn segments(first: u32, payload: u16, packets: u32, handshake: bool) -> Vec<(Vec<u8>, u16)> {
     let mut all = Vec::new();
     if handshake {
@@ -67,7 +67,7 @@ fn analyzed(all: &[(Vec<u8>, u16)]) -> Analysis {
     analyzer.finish()
 }
 
-/// The numbers of a connection have nothing to do with those of an earlier one on the same ports.
+/// The sequence numbers of a connection are unrelated to those of an earlier one on the same ports.
 #[test]
 fn connections_one_after_another_on_the_same_ports_do_not_acknowledge_each_other() {
     // The second is ahead of the first, the third behind it.

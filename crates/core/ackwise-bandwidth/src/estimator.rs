@@ -1,4 +1,4 @@
-//! The law (see the crate's documentation).
+//! The control law (see the crate's documentation).
 
 use std::collections::VecDeque;
 
@@ -8,90 +8,91 @@ use crate::service_curve::{Point, Sample, ServiceCurve, bits_per_s};
 
 const MS: Nanos = 1_000_000;
 const SECOND: Nanos = 1_000 * MS;
-/// A full packet.
+/// The length of a full packet.
 const PACKET_BYTES: u64 = 1514;
 
-/// The wait behind the interface that is aimed at, µs, beside the time of two packets: as
-/// little as can be told from the noise of round trips, and enough to keep the link busy.
+/// The target wait behind the interface, µs, in addition to the time of two packets: as short as
+/// the noise of round trips allows, and long enough to keep the link busy.
 pub const TARGET_US: u64 = 6_000;
-/// The time in which a difference from the target is to be gone, µs.
+/// The time in which a deviation from the target is to be corrected, µs.
 pub const DRAIN_US: u64 = 200_000;
-/// How many cuts without any effect show that packets wait elsewhere.
+/// The number of cuts without effect that shows that packets wait elsewhere.
 pub const FUTILE: u32 = 5;
-/// How often the queue is emptied, if it was not empty meanwhile, ns.
+/// The interval at which the queue is emptied, if it was not empty in between, ns.
 pub const EMPTY_EVERY_NS: Nanos = 10 * SECOND;
 
-/// A wait below this is none, µs, beside the time of a packet.
+/// A shorter wait counts as none, µs, in addition to the time of a packet.
 const LOW_US: u64 = 2_000;
-/// A wait above the target and this is not wanted, µs, beside the time of a packet.
+/// A wait that exceeds the target by more than this is unwanted, µs, in addition to the time of a
+/// packet.
 const HIGH_US: u64 = 15_000;
-/// The shortest span over which a rate is measured.
+/// The shortest span over which the rate is measured.
 const SPAN: Nanos = 75 * MS;
-/// As many packets are measured at least.
+/// The smallest number of packets over which the rate is measured.
 const SPAN_PACKETS: u64 = 8;
-/// The rate is between these parts of what was measured, in hundredths.
+/// The rate stays between these shares of the measured capacity, in hundredths.
 const MIN_OF_CAPACITY: u64 = 25;
 const MAX_OF_CAPACITY: u64 = 120;
-/// Nothing waits: the rate grows by this part in a round trip and a look, in thousandths.
+/// The growth of the rate per round trip and look while nothing waits, in thousandths.
 const GROWTH: u64 = 80;
-/// The growth becomes greater by this part with each round trip that it goes on, in thousandths.
+/// The relative increase of the growth per round trip for which it continues, in thousandths.
 const GROWTH_OF_GROWTH: u64 = 400;
-/// The growth is never greater than this part in a round trip and a look, in thousandths.
+/// The maximum growth per round trip and look, in thousandths.
 const MAX_GROWTH: u64 = 350;
-/// The growth below half of what the link had of late, in thousandths: an outage is over.
+/// The growth below half of the link's recent capacity, in thousandths: an outage is over.
 const RETURN: u64 = 500;
-/// A wait of up to the target and this is short, µs.
+/// A wait is short if it exceeds the target by this much at most, µs.
 const SHORT_US: u64 = 50_000;
 /// The time for which a short wait cuts the rate to [`MIN_OF_TRUSTED`] at most.
 const SHORT_FOR: Nanos = 1_500 * MS;
-/// While a wait is short, the rate is at least this part of the capacity of late, in hundredths.
+/// While a wait is short, the rate is at least this share of the recent capacity, in hundredths.
 const MIN_OF_TRUSTED: u64 = 66;
-/// Segments of a flow that come farther apart than this may be answered by the far end's timer, µs.
+/// Segments of a flow farther apart than this may be acknowledged by the receiver's timer, µs.
 const TIMER_US: u64 = 25_000;
-/// The time over which the length of packets is taken.
+/// The time over which packet lengths are averaged.
 const MEMORY: Nanos = SECOND;
-/// Less than this part of the rate is little to send, in hundredths.
+/// Sending less than this share of the rate is too little to learn from, in hundredths.
 const LOADED: u64 = 75;
-/// A sample older than this says nothing about now.
+/// A sample older than this says nothing about the present.
 const STALE: Nanos = 2 * SECOND;
-/// After this time it is looked again whether what waits elsewhere still does; after twice the time if it
-/// did, and so on.
+/// The time after which a wait elsewhere is checked again; it doubles each time the wait is still
+/// there.
 const FORGET: Nanos = 10 * SECOND;
 const MAX_FORGET: Nanos = 160 * SECOND;
-/// A small wait does not go away while the link seems to have less and less: below this part, in
-/// hundredths, it is no queue.
+/// If the capacity falls below this share while a small wait persists, that wait is not a queue of
+/// the link; in hundredths.
 const CALM: u64 = 70;
-/// Bytes that wait in the queue that is shaped, from which on it is that queue which holds the senders
-/// back; it does so as well if it drops, and what leaves is near the rate.
+/// The number of bytes in the shaped queue above which that queue limits the senders. It also does
+/// so if it drops while the output is near the rate.
 const BACKLOG_BYTES: u64 = 2 * PACKET_BYTES;
-/// A wait is no queue of the link if for this time nobody was held back before it, and if meanwhile
-/// [`SLACK_SAMPLES`] samples told of the wait.
+/// If for this time nothing limited the senders before the wait, and [`SLACK_SAMPLES`] samples
+/// showed the wait, it is not a queue of the link.
 const SLACK: Nanos = 2 * SECOND;
-/// Samples that must have told of a wait, while nobody was held back, before it counts as no queue of
-/// the link. Where the link has become much slower, samples are rare, and all that the senders have in
-/// flight waits there before the first of them comes.
+/// The number of samples that must show a wait, while nothing limits the senders, before it counts
+/// as no queue of the link. If the link has become much slower, samples are rare, and all that the
+/// senders have in flight waits there before the first of them arrives.
 const SLACK_SAMPLES: u32 = 4;
-/// Where nothing is learnt, the rate doubles in some two thirds of this time.
+/// While nothing is learnt, the rate doubles in about two thirds of this time.
 const LOOSEN: Nanos = 3 * SECOND;
-/// The time after which a round that empties the queue is given up.
+/// The time after which an attempt to empty the queue is abandoned.
 const EMPTYING: Nanos = SECOND;
 
-/// Between which rates the result lies, bit/s.
+/// The bounds of the result, bit/s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// The least rate, bit/s.
+    /// The lowest rate, bit/s.
     pub min_bps: u64,
-    /// The greatest rate, bit/s.
+    /// The highest rate, bit/s.
     pub max_bps: u64,
 }
 
 /// What has left the interface since the start, as it counts against the rate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// The bytes.
+    /// Bytes sent.
     pub bytes: u64,
-    /// The sum of the packets' squared lengths, in bytes squared; it may wrap. Over the bytes it is the length of the packet
-    /// that a byte is in on the mean.
+    /// The sum of the squared packet lengths, in bytes squared; it may wrap. Divided by the bytes,
+    /// it is the mean over all bytes of the length of a byte's packet.
     pub lengths: u64,
 }
 
@@ -102,29 +103,30 @@ pub struct Look {
     pub at_ns: Nanos,
     /// What has left the interface since the start.
     pub sent: Sent,
-    /// The bytes that wait in the queue that is shaped.
+    /// Bytes waiting in the shaped queue.
     pub backlog_bytes: u64,
-    /// Whether that queue dropped packets of late. One that filters ACKs holds flows of ACKs back with hardly
-    /// a packet in it.
+    /// Whether the shaped queue dropped packets recently. One that filters ACKs limits flows of
+    /// ACKs with hardly a packet in it.
     pub has_dropped: bool,
-    /// The round trip that waited least of those that ended since the last look, if there was any.
+    /// The round trip with the shortest wait among those that ended since the last look, if there
+    /// was any.
     pub sample: Option<Sample>,
 }
 
 impl Sample {
-    /// Says whether it can be: what is answered has waited already.
+    /// Says whether the sample is possible: a packet that was answered has waited already.
     fn is_possible(&self, now: Nanos) -> bool {
         let waited = u64::from(self.waited_us) * 1_000;
         self.left_ns.saturating_add(waited) <= now
     }
 }
 
-/// What the estimator does.
+/// What the estimator is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Nothing was timed of late: the rate rises, since nothing says that it must not.
+    /// No recent sample: the rate rises, since nothing says that it must not.
     Blind,
-    /// There is too little to send to learn anything: the rate rises.
+    /// Too little is sent to learn from: the rate rises.
     Idle,
     /// Nothing waits behind the interface: the rate grows.
     Growing,
@@ -132,12 +134,12 @@ pub enum State {
     Following,
 }
 
-/// What is cut, and whether that helps.
+/// A series of cuts, and whether they help.
 #[derive(Debug, Clone, Copy)]
 struct Episode {
     /// The wait at the last cut, µs.
     waited_us: u32,
-    /// When the packets that show the effect of the last cut leave.
+    /// The time from which departing packets show the effect of the last cut.
     until: Nanos,
     futile: u32,
 }
@@ -149,45 +151,45 @@ pub struct Estimator {
     rate_bps: u64,
     capacity_bps: Option<u64>,
     curve: ServiceCurve,
-    /// What waits for good elsewhere, µs.
+    /// The wait that persists elsewhere, µs.
     zero_us: u32,
     zero_since: Nanos,
     forget: Nanos,
-    /// What the link had when a small wait began that was no reason to cut.
+    /// The capacity when a small wait began that was no reason to cut.
     calm_bps: Option<u64>,
     sampled_at: Option<Nanos>,
     /// The last round trip, ns.
     rtt_ns: Nanos,
     /// What had left at the last look.
     sent_last: Option<Sent>,
-    /// What left of late, older looks counting less.
+    /// What left recently; older looks count less.
     sent_of_late: Sent,
-    /// Bytes that had left, at the looks of late.
+    /// Bytes that had left, at recent looks.
     sent: VecDeque<(Nanos, u64)>,
     growth: u64,
     episode: Option<Episode>,
-    /// When nothing waited for the last time.
+    /// The last time at which nothing waited.
     empty_at: Nanos,
     emptying_since: Option<Nanos>,
-    /// The last look.
+    /// The time of the last look.
     looked_at: Option<Nanos>,
-    /// When packets waited in the queue that is shaped, or nothing waited behind it.
+    /// The last time at which packets waited in the shaped queue, or nothing waited behind it.
     held_back_at: Nanos,
-    /// The samples with a wait since then.
+    /// The number of samples with a wait since then.
     not_held_back: u32,
-    /// The rate when something began to wait.
+    /// The rate when packets began to wait.
     free_bps: u64,
     state: State,
-    /// The greatest capacity of late, bit/s.
+    /// The highest recent capacity, bit/s.
     greatest: RecentMax,
-    /// The greatest capacity since the last wait that was not short, bit/s.
+    /// The highest recent capacity since the last wait that was not short, bit/s.
     trusted: RecentMax,
-    /// The rates of late, and since when, bit/s.
+    /// Recent rates and the times at which they began, bit/s.
     rates: VecDeque<(Nanos, u64)>,
 }
 
 impl Estimator {
-    /// Makes an estimator that begins at a rate in bit/s.
+    /// Creates an estimator that starts at this rate, bit/s.
     #[must_use]
     pub fn new(bounds: Bounds, start_bps: u64) -> Self {
         let min_bps = bounds.min_bps.max(1);
@@ -230,13 +232,13 @@ impl Estimator {
         self.rate_bps
     }
 
-    /// Returns what the link was last seen to carry, bit/s; `None` if it was never full.
+    /// Returns the last measured capacity of the link, bit/s; `None` if there is none at present.
     #[must_use]
     pub fn capacity_bps(&self) -> Option<u64> {
         self.capacity_bps
     }
 
-    /// Returns what the estimator does.
+    /// Returns what the estimator is doing.
     #[must_use]
     pub fn state(&self) -> State {
         self.state
@@ -281,7 +283,7 @@ impl Estimator {
             if look.sample.is_some() {
                 self.grow(look, step);
             }
-            // At a low rate the far end's timer answers, and tells nothing: a sample is overdue.
+            // At a low rate the receiver's timer answers, which tells nothing: a sample is overdue.
             let by_timer = 2 * self.packet_us() > TIMER_US;
             let is_overdue = by_timer && step > 2 * self.rtt_ns + SPAN;
             if self.state == State::Idle || is_overdue {
@@ -293,8 +295,8 @@ impl Estimator {
         } else if self.state == State::Following
             && let Some(capacity) = self.curve.capacity(self.low_us(), self.span())
         {
-            // Until the next sample the wait is what is computed. The rate of the last one would
-            // go on to drain a queue that is gone.
+            // Until the next sample, use the computed wait. The rate of the last sample would
+            // continue to drain a queue that is gone.
             self.approach(look, capacity, waits_us);
         }
         self.remember_rate(look);
@@ -314,14 +316,14 @@ impl Estimator {
         }
     }
 
-    /// The rate at a time, as far back as it is remembered.
+    /// The rate at a past time, as far back as it is remembered.
     fn rate_at(&self, at: Nanos) -> u64 {
         let then = self.rates.iter().rev().find(|(since, _)| *since <= at);
         then.or(self.rates.front())
             .map_or(self.rate_bps, |(_, bps)| *bps)
     }
 
-    /// Begins anew to look whether nobody is held back.
+    /// Restarts the check whether nothing limits the senders.
     fn are_held_back(&mut self, look: &Look) {
         self.held_back_at = look.at_ns;
         self.not_held_back = 0;
@@ -345,7 +347,7 @@ impl Estimator {
         }
     }
 
-    /// The rate at which bytes left of late, bit/s.
+    /// The rate at which bytes left recently, bit/s.
     fn sent_bps(&self) -> u64 {
         let (Some(from), Some(to)) = (self.sent.front(), self.sent.back()) else {
             return 0;
@@ -353,13 +355,13 @@ impl Estimator {
         bits_per_s(to.1.saturating_sub(from.1), to.0 - from.0).unwrap_or(0)
     }
 
-    /// Says whether what leaves is near the rate.
+    /// Says whether the output is near the rate.
     fn is_loaded(&self) -> bool {
         self.sent_bps() >= self.rate_bps / 100 * LOADED
     }
 
-    /// Says whether the queue that is shaped holds the senders back. A filter drops ACKs of a burst as well, at
-    /// any rate.
+    /// Says whether the shaped queue limits the senders. A filter also drops ACKs of a burst at any
+    /// rate.
     fn holds_back(&self, look: &Look) -> bool {
         look.backlog_bytes > BACKLOG_BYTES || (look.has_dropped && self.is_loaded())
     }
@@ -379,15 +381,15 @@ impl Estimator {
         });
     }
 
-    /// The length of the packets that leave, in bytes: a full one where most bytes are in such, little where only
-    /// ACKs leave.
+    /// The typical length of departing packets, in bytes: near a full packet if most bytes are in
+    /// such, small if only ACKs leave.
     fn packet_bytes(&self) -> u64 {
         let Sent { bytes, lengths } = self.sent_of_late;
         let mean = lengths.checked_div(bytes).unwrap_or(PACKET_BYTES);
         mean.min(PACKET_BYTES)
     }
 
-    /// The time of a packet, µs, at the link's rate or at the queue's.
+    /// The time of a packet at the link's capacity or, if that is unknown, at the queue's rate, µs.
     fn packet_us(&self) -> u64 {
         let bps = self.capacity_bps.unwrap_or(self.rate_bps);
         self.packet_bytes() * 8 * 1_000_000 / bps.max(1)
@@ -405,14 +407,14 @@ impl Estimator {
         SPAN.max(SPAN_PACKETS * self.packet_us() * 1_000)
     }
 
-    /// How long a packet that leaves now will wait, µs: what has left since the last point, less
-    /// what the link has served since then.
+    /// The time for which a packet that leaves now will wait, µs: what has left since the last
+    /// point, less what the link has served since then.
     fn waits_now_us(&self, look: &Look, last: Point) -> u64 {
         let capacity = u128::from(self.capacity_bps.unwrap_or(self.rate_bps).max(1));
         let bits = 8 * u128::from(look.sent.bytes.saturating_sub(last.bytes));
         let added_us = bits * 1_000_000 / capacity;
         let served_us = u128::from(look.at_ns.saturating_sub(last.served_ns) / 1_000);
-        // A packet of the future is served already if the last point is of one that still waits.
+        // If the packet of the last point still waits, its service time is in the future.
         let early_us = u128::from(last.served_ns.saturating_sub(look.at_ns) / 1_000);
         u64::try_from((added_us + early_us).saturating_sub(served_us)).unwrap_or(u64::MAX)
     }
@@ -421,8 +423,9 @@ impl Estimator {
         self.rate_bps = bps.clamp(self.bounds.min_bps, self.bounds.max_bps);
     }
 
-    /// What was learnt once may be true no more: a rate that is too low would hold back whatever cannot be
-    /// timed, for ever, and one that is too high is found out as soon as there is a load.
+    /// Raises the rate because what was learnt may no longer be true: a rate that is too low would
+    /// hold back for ever what cannot be timed, and one that is too high is discovered as soon as
+    /// there is load.
     fn loosen(&mut self, passed: Nanos) {
         let more = u128::from(self.rate_bps) * u128::from(passed) / u128::from(LOOSEN);
         let more = u64::try_from(more).unwrap_or(u64::MAX);
@@ -430,14 +433,14 @@ impl Estimator {
     }
 
     fn grow(&mut self, look: &Look, step: Nanos) {
-        // What waits is enough to send, however little left.
+        // A queue is enough to send, however little has left.
         if !self.holds_back(look) && !self.is_loaded() {
             self.state = State::Idle;
             self.growth = GROWTH;
             return;
         }
         self.state = State::Growing;
-        // What has left shows that the link has as much.
+        // What has left shows that the link carries as much.
         let round = self.rtt_ns + step.max(1);
         let span = u128::from(step.min(round));
         let growth = if self.rate_bps < self.greatest.get(look.at_ns) / 2 {
@@ -463,14 +466,14 @@ impl Estimator {
         self.state = State::Following;
         self.growth = GROWTH;
         let Some(capacity) = self.curve.capacity(self.low_us(), self.span()) else {
-            // What has grown since the first packet that waits left was too much already.
+            // The growth since the first waiting packet left was already too much.
             let then = self.rate_at(look.at_ns - self.rtt_ns);
             self.set_rate(self.rate_bps.min(then));
             return;
         };
         self.not_held_back += 1;
         if look.at_ns - self.held_back_at > SLACK && self.not_held_back >= SLACK_SAMPLES {
-            // What was measured is what the senders have to send, not what the link carries.
+            // What was measured is what the senders offer, not what the link carries.
             self.are_held_back(look);
             self.wait_is_elsewhere(look, last, self.free_bps);
             return;
@@ -483,7 +486,7 @@ impl Estimator {
         self.approach(look, capacity, waits_us);
     }
 
-    /// Sets the rate at which the wait becomes what is aimed at.
+    /// Sets the rate that brings the wait to its target.
     fn approach(&mut self, look: &Look, capacity: u64, waits_us: u64) {
         let target = self.wanted_us(look);
         let (drain, waits) = (i128::from(DRAIN_US), i128::from(waits_us));
@@ -496,9 +499,10 @@ impl Estimator {
         self.set_rate(rate.max(min_bps));
     }
 
-    /// Returns the lowest rate that this wait justifies. When the delay of the path beyond the link goes up and down, it
-    /// looks like a short queue, and the measured capacity equals what is sent, so that each cut would justify the
-    /// next one. If the link has in fact become slower than this rate, the wait soon exceeds the short range.
+    /// Returns the lowest rate that this wait justifies. When the delay of the path beyond the link
+    /// goes up and down, it looks like a short queue, and the measured capacity equals what is sent,
+    /// so that each cut would justify the next one. If the link has in fact become slower than this
+    /// rate, the wait soon is not short any more.
     fn min_bps_for(&mut self, look: &Look, capacity: u64, waits_us: u64) -> u64 {
         let waited_us = self.curve.last().map_or(0, |last| last.waited_us);
         if waits_us.max(u64::from(waited_us)) > self.target_us() + SHORT_US {
@@ -512,7 +516,7 @@ impl Estimator {
         self.trusted.get(look.at_ns) / 100 * MIN_OF_TRUSTED
     }
 
-    /// The wait that is aimed at now: none if the queue was not empty for long.
+    /// The current target wait: none if the queue has not been empty for long.
     fn wanted_us(&mut self, look: &Look) -> u64 {
         let since = *self.emptying_since.get_or_insert(look.at_ns);
         if look.at_ns - self.empty_at < EMPTY_EVERY_NS {
@@ -526,7 +530,8 @@ impl Estimator {
         0
     }
 
-    /// Says whether cuts do not help, so that packets wait elsewhere, and takes them back.
+    /// Says whether cuts do not help, so that packets wait elsewhere. If so, the cuts are taken
+    /// back.
     fn is_elsewhere(&mut self, look: &Look, last: Point, capacity: u64) -> bool {
         let high = self.target_us() + HIGH_US + self.packet_us();
         if u64::from(last.waited_us) <= high {
@@ -547,13 +552,13 @@ impl Estimator {
             });
             return false;
         };
-        // The packet left before the last cut took effect.
+        // Ignore a packet that left before the last cut took effect.
         let left = last.served_ns - u64::from(last.waited_us) * 1_000;
         if left < episode.until {
             return false;
         }
         let helped = last.waited_us < episode.waited_us / 10 * 9;
-        // A link that follows the cut, and no queue that becomes shorter: there is none.
+        // If the link follows the cut and no queue becomes shorter, there is no queue.
         let follows = self.capacity_bps.is_some_and(|was| capacity < was / 10 * 6);
         episode.futile = match (helped, follows) {
             (true, _) => 0,
@@ -569,7 +574,8 @@ impl Estimator {
         true
     }
 
-    /// What waited was no queue of the link. The rate is what it was before.
+    /// Treats the wait as elsewhere than in a queue of the link. The rate returns to what it was
+    /// before.
     fn wait_is_elsewhere(&mut self, look: &Look, last: Point, before_bps: u64) {
         let again = self.zero_since > 0 && look.at_ns - self.zero_since < 2 * self.forget;
         self.forget = if again {

@@ -1,38 +1,38 @@
-//! What the link has served, as round trips show it.
+//! What the link has served, as round trips reveal it.
 
 use std::collections::VecDeque;
 
 use crate::Nanos;
 
 const SECOND: u128 = 1_000_000_000;
-/// Points that are kept at most.
+/// The maximum number of points kept.
 const KEPT: usize = 64;
-/// Less than this is no load that could show what a link carries: two full packets.
+/// Fewer bytes are too little load to show what a link carries: two full packets.
 const MIN_BYTES: u64 = 2 * 1514;
-/// The age of the oldest point that is kept.
+/// The maximum age of a point.
 const MAX_AGE: Nanos = 2_000_000_000;
 
-/// A round trip that was timed.
+/// A timed round trip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// When the packet left the interface.
+    /// The time at which the packet left the interface.
     pub left_ns: Nanos,
-    /// The bytes that had left by then, itself among them, as they count against the rate.
+    /// Bytes that had left by then, this packet included, as they count against the rate.
     pub bytes: u64,
-    /// What it took beyond the least of its connection, µs: the time for which it waited.
+    /// The excess over the minimum of its connection, µs: the time for which it waited.
     pub waited_us: u32,
 }
 
 /// A point of the curve.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Point {
-    /// When the link had served so many bytes, if something waited.
+    /// The time at which the link had served these bytes, if something waited.
     pub served_ns: Nanos,
     pub bytes: u64,
     pub waited_us: u32,
 }
 
-/// The points of late, in the order in which packets left.
+/// Recent points, in the order in which the packets left.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ServiceCurve {
     points: VecDeque<Point>,
@@ -47,7 +47,7 @@ impl ServiceCurve {
         self.points.back().copied()
     }
 
-    /// Adds a point. One that comes out of order is left out.
+    /// Adds a point. A point out of order is ignored.
     pub fn push(&mut self, point: Point) {
         if let Some(last) = self.points.back()
             && (point.bytes <= last.bytes || point.served_ns <= last.served_ns)
@@ -65,8 +65,8 @@ impl ServiceCurve {
         }
     }
 
-    /// Returns the slope in bit/s over the last points at which more than `low_us` waited: over
-    /// `span` and some full packets at least, and as little more as the points allow.
+    /// Returns the slope in bit/s over the last points with a wait of more than `low_us`: over at
+    /// least `span` and two full packets, and as little more as the points allow.
     pub fn capacity(&self, low_us: u32, span: Nanos) -> Option<u64> {
         let last = self.last()?;
         let shows_enough = |from: &Point| {
@@ -74,7 +74,7 @@ impl ServiceCurve {
         };
         let mut from = None;
         for point in self.points.iter().rev() {
-            // The queue that the first of them found was not empty before it.
+            // The queue that the first packet found was not empty before it.
             if point.waited_us <= low_us {
                 break;
             }

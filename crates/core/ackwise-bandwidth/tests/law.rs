@@ -1,4 +1,4 @@
-//! The law on links that change, beside a rate that is known and beside cake-autorate's law.
+//! The control law on changing links, compared with the known rate and with cake-autorate's law.
 
 mod model;
 
@@ -19,14 +19,14 @@ fn constant(bps: f64) -> Trace {
     vec![bps; 1000]
 }
 
-/// Ours, on a path like the usual one.
+/// Our result on a path like the usual one.
 fn outcome(trace: &Trace, path: &Path) -> Outcome {
     run(&mut ours(), trace, path, 60, 5)
 }
 
 #[test]
 fn it_finds_the_rate_and_keeps_the_queue_short() {
-    // A start at twenty times the link's rate over 600 ms takes longer (decision 32).
+    // Starting at twenty times the link's rate over 600 ms takes longer (decision 32).
     let paths = [(400e3, 150), (1e6, 150), (5e6, 600), (15e6, 600)];
     for (link, max_ms) in paths {
         for rtt_ms in [5, 40, 150, 600].into_iter().filter(|it| *it <= max_ms) {
@@ -51,8 +51,8 @@ fn it_finds_the_rate_and_keeps_the_queue_short() {
     }
 }
 
-/// Where a link has become much slower, all that the senders have in flight waits behind the
-/// interface, and nothing before it, when the first sample in two seconds comes.
+/// If a link has become much slower, all that the senders have in flight waits behind the
+/// interface, and nothing before it, when the first sample in two seconds arrives.
 #[test]
 fn one_late_sample_of_a_long_wait_is_a_queue() {
     let mut estimator = Estimator::new(BOUNDS, 6_000_000);
@@ -84,7 +84,7 @@ fn one_late_sample_of_a_long_wait_is_a_queue() {
     assert!(rate < 1_500_000, "{rate} on a link of 1.5 Mbit/s");
 }
 
-/// Also where the modem's buffer is full at once, and drops.
+/// This also holds if the modem's buffer is full at once, and drops.
 #[test]
 fn it_follows_a_link_that_falls_to_a_tenth_at_once() {
     for buffer in [30_000.0, 500_000.0] {
@@ -108,7 +108,8 @@ fn it_follows_a_link_that_falls_to_a_tenth_at_once() {
     }
 }
 
-/// On every trace that was drawn: no less than cake-autorate's law makes of the link, and a shorter queue.
+/// On every generated trace, the link is used at least as much as by cake-autorate's law, with a
+/// shorter queue.
 #[test]
 fn it_is_no_worse_than_pings_on_links_that_change() {
     for name in ["lte", "steps"] {
@@ -157,7 +158,7 @@ fn what_waits_elsewhere_does_not_throttle_it() {
     assert!(seen.utilisation > 0.85, "{}", seen.utilisation);
 }
 
-/// A path beyond the link whose delay goes up and down looks like a queue each time that it goes up.
+/// Whenever the delay of the path beyond the link rises, it looks like a queue.
 #[test]
 fn a_delay_that_goes_up_and_down_elsewhere_does_not_throttle_it() {
     for link in [5e6, 15e6] {
@@ -180,11 +181,11 @@ fn a_delay_that_goes_up_and_down_elsewhere_does_not_throttle_it() {
     }
 }
 
-/// A round trip that became longer is no queue of the link where nobody is held back: a call of 1 Mbit/s
-/// on a link of 20 leaves the rate to others.
+/// A longer round trip is not a queue of the link if nobody is limited: a call of 1 Mbit/s on a
+/// link of 20 leaves the rate to others.
 #[test]
 fn a_longer_path_does_not_throttle_who_has_little_to_send() {
-    // A wait that is long is fought for some seconds before it is believed.
+    // A long wait is fought for some seconds before it is accepted.
     for (more_ms, most) in [(8, 8), (15, 8), (60, 18)] {
         let path = Path {
             offers: 1e6,
@@ -200,7 +201,8 @@ fn a_longer_path_does_not_throttle_who_has_little_to_send() {
     }
 }
 
-/// A filter keeps hardly an ACK in the queue that is shaped, and a full packet is as long as twenty ACKs.
+/// With a filter there is hardly an ACK in the shaped queue, and a full packet is as long as twenty
+/// ACKs.
 #[test]
 fn where_only_acks_leave_a_short_queue_is_kept() {
     for link in [100e3, 200e3, 500e3] {
@@ -224,7 +226,7 @@ fn where_only_acks_leave_a_short_queue_is_kept() {
     }
 }
 
-/// As a clock that stood still while a machine slept has it.
+/// A clock that stood still while a machine slept causes this.
 #[test]
 fn a_wait_that_is_longer_than_the_round_trip_is_none() {
     let mut estimator = Estimator::new(BOUNDS, BOUNDS.max_bps);
@@ -246,7 +248,7 @@ fn a_wait_that_is_longer_than_the_round_trip_is_none() {
     }
 }
 
-/// Keep-alives are no load, however late their answers are.
+/// Keep-alives are not a load, however late their answers are.
 #[test]
 fn a_few_bytes_a_second_say_nothing_of_the_link() {
     let mut estimator = Estimator::new(BOUNDS, BOUNDS.max_bps);
@@ -271,8 +273,8 @@ fn a_few_bytes_a_second_say_nothing_of_the_link() {
     }
 }
 
-/// While losses are repaired nothing is timed for hundreds of milliseconds. What was computed to drain a
-/// queue does not go on until the next sample.
+/// While losses are repaired, nothing is timed for hundreds of milliseconds. A rate that was
+/// computed to drain a queue does not stay in force until the next sample.
 #[test]
 fn where_samples_are_rare_the_rate_does_not_stay_low() {
     for rate in [1.5e6, 6e6] {
@@ -293,7 +295,7 @@ fn where_samples_are_rare_the_rate_does_not_stay_low() {
     }
 }
 
-/// A rate of long ago is no reason to go back to it.
+/// A rate of long ago is no reason to return to it.
 #[test]
 fn after_a_silence_the_first_sample_that_waited_does_not_throttle_it() {
     let mut estimator = Estimator::new(BOUNDS, 300_000);
@@ -319,7 +321,7 @@ fn after_a_silence_the_first_sample_that_waited_does_not_throttle_it() {
     assert_eq!(look(60_000, Some(waited)), BOUNDS.max_bps);
 }
 
-/// What cannot be timed is not held back by what was learnt before.
+/// Traffic that cannot be timed is not held back by what was learnt before.
 #[test]
 fn without_round_trips_the_rate_rises() {
     let path = Path {
@@ -340,7 +342,7 @@ fn without_round_trips_the_rate_rises() {
     assert_eq!(estimator.rate_bps(), BOUNDS.max_bps);
 }
 
-/// A line that nobody uses for 20 s has no rate that was true before.
+/// After a link was idle for 20 s, its earlier rate no longer counts.
 #[test]
 fn the_rate_of_an_idle_line_rises() {
     let path = Path {
@@ -356,7 +358,7 @@ fn the_rate_of_an_idle_line_rises() {
 }
 
 proptest! {
-    /// Whatever is seen, times that go wild among it: the rate stays within its bounds.
+    /// Whatever is seen, including absurd times, the rate stays within its bounds.
     #[test]
     fn the_rate_stays_within_its_bounds(
         min in 1_u64..1_000_000_000,

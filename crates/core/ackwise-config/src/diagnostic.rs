@@ -1,4 +1,4 @@
-//! Mistakes in configuration files: what is wrong, where, and how to mend it.
+//! Mistakes in configuration files: what is wrong, where, and how to fix it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 /// Byte range in the text of a file.
 pub type Span = std::ops::Range<usize>;
 
-/// The first mistakes of a file are reported, at most this many.
+/// The maximum number of mistakes reported for a file, from its start.
 const MAX_MISTAKES: usize = 100;
-/// A message has at most so many characters: it may repeat what is written in the file.
+/// The maximum length of a message in characters; a message may repeat text from the file.
 const MAX_MESSAGE: usize = 400;
-/// The most that is shown of a line, in characters, and the most of that before the mistake.
+/// The maximum number of characters shown of a line, and of those before the mistake.
 const EXCERPT: usize = 160;
 const EXCERPT_BEFORE: usize = 100;
 
@@ -24,7 +24,7 @@ pub enum ConfigError {
     Read {
         /// The file.
         path: PathBuf,
-        /// The error of the system.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The file has mistakes.
@@ -39,7 +39,7 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// Returns the mistakes in the file; none for other errors.
+    /// Returns the mistakes in the file; empty for other errors.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         match self {
             ConfigError::Invalid(diagnostics) => &diagnostics.list,
@@ -48,12 +48,12 @@ impl ConfigError {
     }
 }
 
-/// All mistakes in one file, in the order of the file.
+/// All mistakes in one file, in file order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostics {
     /// The file.
     pub path: PathBuf,
-    /// The mistakes; there is at least one. Of very many these are the first.
+    /// The mistakes, at least one. If there are too many, these are the first.
     pub list: Vec<Diagnostic>,
     /// The number of mistakes that are not in the list.
     pub more: usize,
@@ -66,9 +66,9 @@ pub struct Diagnostic {
     pub line: usize,
     /// The column in characters, counted from 1.
     pub column: usize,
-    /// What is wrong and how to mend it.
+    /// What is wrong and how to fix it.
     pub message: String,
-    /// The text of the line, or of a long line the part where the mistake is.
+    /// The text of the line, or the part of a long line that contains the mistake.
     pub source_line: String,
     /// The number of characters of the line before `source_line`.
     pub skipped: usize,
@@ -132,7 +132,7 @@ fn floor_char(text: &str, byte: usize) -> usize {
     at
 }
 
-/// Where a mistake is: its bytes, and which of those at one place it is.
+/// The place of a mistake: its bytes, and its number among those at one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     start: usize,
@@ -143,9 +143,9 @@ struct Place {
 /// Collects the mistakes of a file while it is read.
 #[derive(Debug, Default)]
 pub struct Collector {
-    /// By position, and those of one position in the order in which they were found.
+    /// The mistakes by position; those at one position are in the order in which they were found.
     found: BTreeMap<Place, String>,
-    /// How many were more than are kept.
+    /// The number of further mistakes, which are not kept.
     more: usize,
 }
 
@@ -179,7 +179,8 @@ impl Collector {
         self.found.is_empty()
     }
 
-    /// Returns the mistakes in the order of their positions, for one who adds to what they say.
+    /// Returns the mistakes in the order of their positions, for a caller that extends their
+    /// messages.
     pub fn into_found(self) -> Vec<(Span, String)> {
         let found = self.found.into_iter();
         found
@@ -230,8 +231,8 @@ fn diagnostic(text: &str, place: &Place, message: String) -> Diagnostic {
     }
 }
 
-/// Returns the end of a message about an unknown word: "; did you mean 'x'?" if a known word
-/// is similar, or the list of known words.
+/// Returns the end of a message about an unknown word: "; did you mean 'x'?" if a known word is
+/// similar, otherwise the list of known words.
 pub fn suggest(written: &str, known: &[&str]) -> String {
     match closest(written, known) {
         Some(best) => format!("; did you mean '{best}'?"),
@@ -240,14 +241,14 @@ pub fn suggest(written: &str, known: &[&str]) -> String {
     }
 }
 
-/// The known word that the written one is a slip of the hand for.
+/// The known word for which the written one is probably a typo.
 #[must_use]
 pub fn closest<'a>(written: &str, known: &[&'a str]) -> Option<&'a str> {
     let lower = written.to_lowercase();
     let length = lower.chars().count();
     known
         .iter()
-        // A word of another length is as many steps away at least.
+        // A word of another length is at least that many edits away.
         .filter(|candidate| {
             let own = candidate.chars().count();
             length.abs_diff(own) <= 1 + own / 4
@@ -285,7 +286,7 @@ mod tests {
             shown.ends_with("a.toml: and 19900 more mistakes"),
             "{shown}"
         );
-        // The caret is below what is wrong.
+        // The caret is below the mistake.
         let lines: Vec<&str> = shown.lines().rev().skip(2).take(2).collect();
         let at = lines[0].find('^').expect("a caret");
         assert_eq!(lines[1].as_bytes()[at], b'1', "{shown}");

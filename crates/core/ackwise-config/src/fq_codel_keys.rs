@@ -19,7 +19,7 @@ pub const KEYS: [&str; 7] = [
 const MICROSECOND: Duration = Duration::from_micros(1);
 const MAX_TIME: Duration = Duration::from_secs(60);
 const MAX_FLOWS: u32 = 65_536;
-/// No packet is longer.
+/// The allowed quanta in bytes; no packet is longer than the largest.
 const QUANTA: [u32; 2] = [64, 65_535];
 
 /// Reads the keys of a queue with the given limit.

@@ -6,7 +6,7 @@
 //! overhead = 14
 //! ```
 //!
-//! Without `queue` it is [`Queue::for_uplink`].
+//! Without `queue`, the queue is [`Queue::for_uplink`].
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -20,27 +20,27 @@ use crate::section::Section;
 use crate::source::Source;
 use crate::tree::Table;
 
-/// Largest IP packet that a queue must hold.
+/// The largest IP packet that a queue must hold.
 const MTU: u32 = 1500;
-/// An interface's name has at most so many bytes.
+/// The maximum length of an interface name in bytes.
 const MAX_NAME: usize = 15;
-/// Slower than any modem, and as fast as one core can be asked for.
+/// The allowed rates: from slower than any modem to the most that one core can be asked for.
 const RATES: [u64; 2] = [1_000, 100_000_000_000];
 
-/// What a gateway is asked to do.
+/// The configuration of a gateway.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gateway {
     /// The interface whose outgoing direction is slow.
     pub interface: String,
-    /// Bits a second that it is shaped to.
+    /// The rate that it is shaped to, in bits per second.
     pub rate_bps: u64,
-    /// The rate is measured, between this and `rate_bps`.
+    /// If set, the rate is measured, between this and `rate_bps`.
     pub min_rate_bps: Option<u64>,
-    /// Bytes that count against the rate with each IP packet, beyond itself.
+    /// Bytes that each IP packet costs in addition to its own length.
     pub overhead: u32,
-    /// What waits there.
+    /// The queue before the link.
     pub queue: Queue,
-    /// Marks on ACKs are told to the data receivers (ACC, RFC 3449 §4.3).
+    /// Whether the data receivers are told of marks on ACKs (ACC, RFC 3449 §4.3).
     pub acc: bool,
     /// The address that metrics are served on.
     pub metrics: Option<SocketAddr>,
@@ -50,7 +50,7 @@ impl Gateway {
     /// Reads and checks a file.
     ///
     /// # Errors
-    /// It cannot be read, or has mistakes, each with line and column.
+    /// The file cannot be read, or has mistakes, each with line and column.
     pub fn load(path: impl AsRef<Path>) -> Result<Gateway, ConfigError> {
         let source = Source::read(path.as_ref())?;
         source.check(gateway)
@@ -59,7 +59,7 @@ impl Gateway {
     /// Checks a text; `name` stands for the file in messages.
     ///
     /// # Errors
-    /// It has mistakes, each with line and column.
+    /// The text has mistakes, each with line and column.
     pub fn parse(name: impl AsRef<Path>, text: &str) -> Result<Gateway, ConfigError> {
         let source = Source {
             path: name.as_ref().to_owned(),
@@ -151,7 +151,7 @@ fn discipline_span(top: &Section<'_>) -> Span {
 mod tests {
     use super::*;
 
-    /// Else every full packet is dropped, also by an empty queue.
+    /// Otherwise every full packet is dropped, even by an empty queue.
     #[test]
     fn a_queue_holds_a_full_packet_with_its_overhead() {
         let of = |overhead: u32, queue: &str| {

@@ -7,7 +7,8 @@
 //! guard = "10 min"
 //! ```
 //!
-//! A key is the option of the same name. What the file leaves out is decided by `ackwise up`.
+//! Each key is the command-line option of the same name. `ackwise up` decides what the file leaves
+//! out.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -46,40 +47,40 @@ impl UplinkQueue {
     ];
 }
 
-/// Whether and how often the policy is compared with nothing.
+/// Whether and how often the policy is compared with no policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guard {
     /// Never.
     Off,
-    /// As often as `ackwise up` does it by itself.
+    /// At `ackwise up`'s default interval.
     On,
     /// Whenever this much time has passed since the last comparison.
     Every(Duration),
 }
 
-/// What is wanted on one interface.
+/// The configuration of one interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
     /// The name of the interface.
     pub name: Word,
-    /// The rate that what leaves is shaped to.
+    /// The rate that outgoing traffic is shaped to.
     pub up: Option<UplinkRate>,
-    /// The bytes that each IP packet costs on the uplink beyond itself.
+    /// The bytes that each IP packet costs on the uplink in addition to its own length.
     pub overhead: Option<u32>,
     /// Whether this machine owns the uplink behind the interface, whatever its routes say.
     pub router: bool,
-    /// The queue at that rate.
+    /// The queue that shapes to that rate.
     pub queue: Option<UplinkQueue>,
-    /// The policy, with its parameters as `ackwise status` shows them. Whether there is such a
-    /// policy is not checked here.
+    /// The policy, with its parameters as `ackwise status` shows them. Whether the policy exists is
+    /// not checked here.
     pub policy: Option<Word>,
     /// Whether the policy is guarded.
     pub guard: Option<Guard>,
     /// The address that metrics are served on.
     pub metrics: Option<SocketAddr>,
-    /// The position of that address in the file, or of the table's header without one.
+    /// The position of that address in the file, or of the table's header if there is none.
     pub metrics_span: Span,
-    /// The user that the process runs as after it has set up everything.
+    /// The user that the process runs as once everything is set up.
     pub user: Option<String>,
 }
 
@@ -102,8 +103,8 @@ impl Interfaces {
         Interfaces::check(Source::read(path.as_ref())?, &|_| Ok(()))
     }
 
-    /// Reads and checks a file, and every policy in it by what knows them, which returns what is
-    /// wrong with one.
+    /// Reads and checks a file. `check` checks each policy in it, and returns what is wrong with
+    /// it.
     ///
     /// # Errors
     /// As [`Interfaces::load`]; wrong policies are among the mistakes.
@@ -134,7 +135,7 @@ impl Interfaces {
         Ok(Interfaces { all, source })
     }
 
-    /// Returns what is wanted on the interface of this name.
+    /// Returns the configuration of the interface with this name.
     #[must_use]
     pub fn by_name(&self, name: &str) -> Option<&Interface> {
         self.all
@@ -175,7 +176,7 @@ fn interfaces(
     Some(all)
 }
 
-/// Whether two sockets cannot listen on these.
+/// Whether two sockets cannot listen on these addresses at the same time.
 fn clash(one: SocketAddr, other: SocketAddr) -> bool {
     let same = one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
     one.port() != 0 && one.port() == other.port() && same
@@ -232,8 +233,8 @@ fn interface(
 }
 
 fn check_name(section: &Section<'_>, name: &Word) {
-    // The kernel takes more, but not what follows a colon, and a name with a dash in front is taken
-    // for an option.
+    // The kernel accepts more, but not what follows a colon, and a name with a leading dash is
+    // taken for an option.
     let fine = (1..=MAX_NAME).contains(&name.text.len())
         && !matches!(name.text.as_str(), "." | "..")
         && !name.text.starts_with('-')

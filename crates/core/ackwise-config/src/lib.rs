@@ -1,11 +1,11 @@
-//! Configuration files: reading them, reporting what is wrong with them, and the values
-//! that daemons and scenarios share.
+//! Configuration files: reading them, reporting what is wrong with them, and the values that
+//! daemons and scenarios share.
 //!
-//! A file is TOML. [`Source::check`] parses it to a [`tree::Table`] in which every key and
-//! value has its position, passes that to a reader, and reports *all* mistakes with line and
-//! column. A [`section::Section`] reads typed values with [`units`]. [`interfaces::Interfaces`],
-//! [`gateway::Gateway`] and [`tunnel::Tunnel`] are the files of the daemons. [`queues`] describes the queues and
-//! middleboxes that a gateway and a simulated link have in common.
+//! A file is TOML. [`Source::check`] parses it to a [`tree::Table`] in which every key and value
+//! has its position, passes that to a reader, and reports *all* mistakes with line and column. A
+//! [`section::Section`] reads typed values with [`units`]. [`interfaces::Interfaces`],
+//! [`gateway::Gateway`] and [`tunnel::Tunnel`] are the files of the daemons. [`queues`] describes
+//! the queues and middleboxes that a gateway and a simulated link have in common.
 #![forbid(unsafe_code)]
 
 pub mod diagnostic;

@@ -1,4 +1,4 @@
-//! The keys of queues and boxes.
+//! The keys of queues and middleboxes.
 
 use std::time::Duration;
 
@@ -13,21 +13,21 @@ use crate::section::{Section, Word};
 use crate::tree::{Kind, Table};
 
 const MAX_PERIOD: Duration = Duration::from_secs(60);
-/// The shortest time of a key that must be more than zero.
+/// The minimum of a time that must be above zero.
 pub const NANOSECOND: Duration = Duration::from_nanos(1);
 /// The kernel counts cake's times in microseconds.
 const MICROSECOND: Duration = Duration::from_micros(1);
 const MAX_BURST: u64 = 1 << 40;
 
-/// What a direction is read for.
+/// What is known where a direction is read.
 pub struct Context<'a> {
-    /// Largest packet that a queue must hold, bytes.
+    /// The largest packet that a queue must hold, in bytes.
     pub mtu: u32,
     /// The flows of the file.
     pub flows: &'a [String],
 }
 
-/// `"100 packets"`, or a table.
+/// Reads a queue: `"100 packets"`, or a table.
 pub fn queue(direction: &Section<'_>, mtu: u32) -> Option<Queue> {
     let value = direction.value("queue")?;
     let Kind::Table(table) = &value.kind else {
@@ -128,7 +128,7 @@ const DISCIPLINES: [(&str, Discipline); 4] = [
     ("cake", Discipline::Cake),
 ];
 
-/// Refuses keys that belong to another discipline.
+/// Rejects keys that belong to another discipline.
 fn of_others(section: &Section<'_>, discipline: Option<Discipline>) {
     for entry in &section.table.entries {
         let key = entry.key.as_str();
@@ -177,7 +177,7 @@ fn red(section: &Section<'_>, discipline: Option<Discipline>) -> Option<Red> {
     })
 }
 
-/// More than 0 %, at most 100 %.
+/// Reads a share above 0 % and at most 100 %.
 fn positive_share(section: &Section<'_>, key: &str) -> Option<f64> {
     let share = section.share(key)?;
     if share > 0.0 && share <= 1.0 {
@@ -277,7 +277,7 @@ fn rfc3449(section: &Section<'_>, newest_sack: bool) -> Option<AckFilter> {
     })
 }
 
-/// `true`, or how many ACKs may leave in a row.
+/// Reads `true`, or the number of ACKs that may leave in a row.
 fn acks_first(section: &Section<'_>) -> Option<u32> {
     match section.value("acks_first").map(|value| &value.kind)? {
         Kind::Bool(true) => Some(u32::MAX),
@@ -303,7 +303,7 @@ fn what(section: &Section<'_>, context: &Context<'_>) -> What {
     }
 }
 
-/// What 'flows' names, of the flows that there are.
+/// Reads the known flows that 'flows' names.
 pub fn flows(section: &Section<'_>, known: &[&str]) -> Vec<Word> {
     let words = section.words("flows").unwrap_or_default();
     for word in &words {
@@ -341,7 +341,8 @@ fn bucket(section: &Section<'_>) -> Option<Bucket> {
     })
 }
 
-/// The largest packet fits into the burst: else it waits for ever, or is always dropped.
+/// Checks that the largest packet fits into the burst: otherwise it waits forever, or is always
+/// dropped.
 fn check_fits(section: &Section<'_>, bucket: &Bucket, what: &What, context: &Context<'_>) {
     let largest = if what.pure_acks { 128 } else { context.mtu };
     if bucket.burst < u64::from(largest) + 18 {
@@ -350,7 +351,7 @@ fn check_fits(section: &Section<'_>, bucket: &Bucket, what: &What, context: &Con
     }
 }
 
-/// The table `police` of a link's direction.
+/// Reads the table `police` of a link's direction.
 pub fn police(
     direction: &Section<'_>,
     table: &Table,
@@ -388,7 +389,7 @@ pub fn police(
     Some(Police { how, what })
 }
 
-/// The table `shape` of a link's direction.
+/// Reads the table `shape` of a link's direction.
 pub fn shape(
     direction: &Section<'_>,
     table: &Table,
@@ -420,7 +421,7 @@ pub fn shape(
     })
 }
 
-/// The table `mux` of a link's direction.
+/// Reads the table `mux` of a link's direction.
 pub fn mux(
     direction: &Section<'_>,
     table: &Table,
@@ -495,7 +496,7 @@ pub fn mux(
     })
 }
 
-/// The table `reconstruct` of a link's direction.
+/// Reads the table `reconstruct` of a link's direction.
 pub fn reconstruct(direction: &Section<'_>, table: &Table, span: &Span) -> Option<Reconstruct> {
     let known = ["segment", "threshold", "step", "spacing", "gap"];
     let section = Section::open(table, span, "'reconstruct'", &known, direction.errors);

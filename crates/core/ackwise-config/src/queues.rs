@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The share of ACKs before an uplink that nobody tuned (docs/decisions/0028-fq-codel.md).
+/// The share of ACKs before an untuned uplink (docs/decisions/0028-fq-codel.md).
 const UPLINK_ACK_SHARE: f64 = 0.25;
 
 /// The limit of a queue. A packet beyond it is dropped.
@@ -30,8 +30,8 @@ impl QueueLimit {
 pub struct Queue {
     /// The limit of the queue.
     pub limit: QueueLimit,
-    /// Whether the limit includes the packet that is being sent, as in ns-2's drop-tail queue.
-    /// One packet less can wait then.
+    /// Whether the limit includes the packet that is being sent, as in ns-2's drop-tail queue. If
+    /// so, one packet less can wait.
     pub counts_sending: bool,
     /// RED. Without it, `fq_codel` and `cake` the queue is drop-tail.
     pub red: Option<Red>,
@@ -39,14 +39,14 @@ pub struct Queue {
     pub fq_codel: Option<FqCodel>,
     /// The Linux kernel's cake, which shapes too.
     pub cake: Option<Cake>,
-    /// The filter that removes ACKs which newer ones make redundant.
+    /// The filter that removes ACKs that newer ones make redundant.
     pub ack_filter: Option<AckFilter>,
     /// Whether pure ACKs leave first: at most this many in a row while other packets wait.
     pub acks_first: Option<u32>,
 }
 
 impl Queue {
-    /// Whether each flow waits behind its own packets alone.
+    /// Whether each flow waits only behind its own packets.
     pub fn separates_flows(&self) -> bool {
         self.fq_codel.is_some() || self.cake.is_some()
     }
@@ -64,8 +64,8 @@ impl Queue {
         }
     }
 
-    /// Returns what is best before an uplink that nobody tuned: flow queueing with CoDel, a quarter
-    /// of the bytes for ACKs while data wait, and a filter that takes out redundant ACKs.
+    /// Returns the best queue before an untuned uplink: flow queueing with CoDel, a quarter of the
+    /// bytes for ACKs while data wait, and a filter that removes redundant ACKs.
     pub fn for_uplink() -> Queue {
         Queue {
             fq_codel: Some(FqCodel {
@@ -82,7 +82,7 @@ impl Queue {
         }
     }
 
-    /// Returns whether packets are marked instead of dropped, where they can be.
+    /// Returns whether packets are marked instead of dropped where possible.
     pub fn marks(&self) -> bool {
         let fq_codel = self.fq_codel.as_ref();
         self.red.as_ref().is_some_and(|red| red.ecn)
@@ -90,59 +90,59 @@ impl Queue {
     }
 }
 
-/// Flow queueing with CoDel (RFC 8290), by the names of `tc-fq_codel(8)`. What is `None` is the
-/// default of the engine: `tc`'s, but for the quantum and the target, which follow the rate where
-/// the engine knows it.
+/// Flow queueing with CoDel (RFC 8290), with the names of `tc-fq_codel(8)`. `None` is the default
+/// of the engine: that of `tc`, except for the quantum and the target, which follow the rate if the
+/// engine knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct FqCodel {
-    /// The most bytes that wait, beside the limit.
+    /// The maximum number of bytes that wait, in addition to the limit.
     pub memory_limit: Option<u64>,
     /// The number of queues that flows are spread over.
     pub flows: Option<u32>,
-    /// The bytes that a flow may send in its turn.
+    /// The bytes that a flow may send per turn.
     pub quantum: Option<u32>,
-    /// The sojourn time that a standing queue may have.
+    /// The acceptable sojourn time of a standing queue.
     pub target: Option<Duration>,
-    /// The time that is taken for a round trip.
+    /// The assumed round-trip time.
     pub interval: Option<Duration>,
-    /// ECN-capable packets that waited longer than this are marked.
+    /// ECN-capable packets that waited for longer than this are marked.
     pub ce_threshold: Option<Duration>,
     /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: Option<bool>,
     /// The share of the bytes that pure ACKs, and SYNs without data, get while others wait. Without
-    /// it they wait in the queues of their flows.
+    /// it, they wait in the queues of their flows.
     pub ack_share: Option<f64>,
 }
 
 impl FqCodel {
-    /// The limit of the queue if none is given, `tc`'s.
+    /// `tc`'s limit of the queue, used if none is given.
     pub const LIMIT: QueueLimit = QueueLimit::Packets(10_240);
 }
 
-/// The Linux kernel's cake, by the names of `tc-cake(8)`. What is `None` is `tc`'s default.
+/// The Linux kernel's cake, with the names of `tc-cake(8)`. `None` is `tc`'s default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cake {
-    /// What it takes for the round trip of the flows in it.
+    /// The round-trip time that it assumes for its flows.
     pub rtt: Option<Duration>,
-    /// The tin of `diffserv4` that TCP packets as short as an ACK go to, whatever their DSCP says.
+    /// The tin of `diffserv4` for TCP packets as short as an ACK, whatever their DSCP is.
     pub ack_tin: Option<CakeTin>,
 }
 
 /// A tin of cake's `diffserv4`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CakeTin {
-    /// A sixteenth of the rate while others want it.
+    /// A sixteenth of the rate while other tins want it.
     Bulk,
-    /// First but for voice, with up to half of the rate while others want it.
+    /// After voice and before the rest, with up to half of the rate while other tins want it.
     Video,
-    /// First, with up to a quarter of the rate while others want it.
+    /// First, with up to a quarter of the rate while other tins want it.
     Voice,
 }
 
 /// Random early detection: a preset, and the parameters that differ from it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Red {
-    /// The preset, which gives all parameters that are `None`.
+    /// The preset for all parameters that are `None`.
     pub preset: RedPreset,
     /// The lower and upper threshold of the average, both in packets or both in bytes.
     pub thresholds: Option<[QueueLimit; 2]>,
@@ -156,7 +156,7 @@ pub struct Red {
     pub wait: Option<bool>,
     /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
-    /// The largest probability at which packets are still marked; 1 stands for always.
+    /// The largest probability at which packets are still marked; 1 means always.
     pub mark_limit: Option<f64>,
     /// The mean packet size in bytes.
     pub mean_packet: Option<u32>,
@@ -178,12 +178,12 @@ pub enum AckFilter {
     Rfc3449 {
         /// The number of redundant ACKs that stay.
         keep: u32,
-        /// Whether an ACK takes the position of the oldest that it removes.
+        /// Whether an ACK takes the place of the oldest ACK that it removes.
         replace: bool,
-        /// The largest number of bytes that an ACK may cover afterwards.
+        /// The maximum number of bytes that an ACK may cover after removals.
         max_stretch: Option<u32>,
-        /// Whether a duplicate ACK with new SACK blocks is removed if the next one reports
-        /// them, too.
+        /// Whether a duplicate ACK with new SACK blocks is removed if the next one also reports
+        /// them.
         newest_sack: bool,
     },
     /// The filter of ns-2, without exemptions.
@@ -195,7 +195,7 @@ pub enum AckFilter {
     },
 }
 
-/// The packets that a middlebox works on.
+/// The packets that a middlebox acts on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct What {
     /// Only pure ACKs.
@@ -262,21 +262,21 @@ pub struct Shape {
 pub struct Mux {
     /// The multiplexing period PE: the time from one release to the next. It is not zero.
     pub period: Duration,
-    /// The time of the first release. `None`: each bundle leaves a period after its first
+    /// The time of the first release. If `None`, each bundle leaves one period after its first
     /// packet.
     pub phase: Option<Duration>,
     /// The number of packets at which a bundle leaves.
     pub max_packets: Option<u32>,
     /// The largest bundle in bytes.
     pub max_size: Option<u32>,
-    /// The bytes of a bundle's own header, and the bytes for each packet in it.
+    /// The bytes of a bundle's own header, and the bytes added for each packet in it.
     pub sizes: [u32; 2],
     /// Whether the link carries the bundle's bytes instead of the packets' own.
     pub compress: bool,
     /// The packets that are bundled.
     pub what: What,
-    /// Whether a real ACK tunnel over the link does it (`ackwise tunnel`), in engines with real
-    /// packets.
+    /// Whether a real ACK tunnel over the link does the bundling (`ackwise tunnel`), in engines
+    /// with real packets.
     pub by_tunnel: bool,
     /// Whether a tunnel spreads the restored ACKs of a bundle evenly over time.
     pub respace: bool,
@@ -293,6 +293,6 @@ pub struct Reconstruct {
     pub step: u32,
     /// Whether ACKs leave at the intervals of real ACKs, as in ns-2, instead of evenly.
     pub ns2_spacing: bool,
-    /// The interval between two ACKs until it is measured.
+    /// The assumed interval between two ACKs until it has been measured.
     pub gap: Duration,
 }

@@ -1,7 +1,7 @@
 //! Reads typed values from a table and reports what is wrong with them.
 //!
 //! The methods that read a key return `None` if it is absent. If its value is wrong, they
-//! report that, and return `None`, too.
+//! report that and return `None`, too.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -135,7 +135,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Reads a text that must be present. The message shows `example` if it is not.
+    /// Reads a text that must be present; if it is not, the message shows `example`.
     pub fn required_word(&self, key: &str, example: &str) -> Option<Word> {
         if !self.has(key) {
             self.missing(key, example);
@@ -228,7 +228,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Reads a finite number within limits, which are of this unit: `least` to `most`.
+    /// Reads a finite number from `least` to `most`, in this unit.
     pub fn number_within(&self, key: &str, least: f64, most: f64, unit: &str) -> Option<f64> {
         let number = self.number(key)?;
         if (least..=most).contains(&number) {
@@ -277,7 +277,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Reads a list of different texts.
+    /// Reads a list of distinct texts.
     pub fn words(&self, key: &str) -> Option<Vec<Word>> {
         let mut words: Vec<Word> = Vec::new();
         for item in self.list(key)? {
@@ -365,7 +365,7 @@ impl<'a> Section<'a> {
         fit
     }
 
-    /// Reads a list of different sizes in bytes.
+    /// Reads a list of distinct sizes in bytes.
     pub fn sizes(&self, key: &str) -> Option<Vec<u64>> {
         let mut sizes = Vec::new();
         for item in self.list(key)? {
@@ -378,7 +378,7 @@ impl<'a> Section<'a> {
         Some(sizes)
     }
 
-    /// Reads a probability, which is less than 1 and written as `"1 %"`.
+    /// Reads a probability, which is below 1 and written as `"1 %"`.
     pub fn probability(&self, key: &str) -> Option<f64> {
         self.quantity(key, Quantity::Share, units::probability)
     }
@@ -412,7 +412,7 @@ impl<'a> Section<'a> {
         };
         let Kind::Array(items) = &value.kind else {
             let message = format!("'{key}' is a list of tables: write [[{key}]], not [{key}]");
-            // A table's span may be its header; the key always stands somewhere.
+            // A table's span may be its header; the key always has a position.
             let span = self.entry(key).map_or(&value.span, |entry| &entry.key_span);
             self.error(span, message);
             return Vec::new();

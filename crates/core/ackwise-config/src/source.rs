@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use crate::diagnostic::{Collector, ConfigError, Span, line_and_column};
 use crate::tree::Table;
 
-/// The longest text, in bytes: far more than any configuration has, and a device without an end is refused.
+/// The maximum length of a text in bytes: far more than any configuration has. It guards against
+/// endless devices.
 const MAX_LEN: u64 = 16 << 20;
 
 /// The text of a configuration file and its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// The path as given, or a made-up name for text that is not in a file.
+    /// The path as given, or a placeholder for text that is not in a file.
     pub path: PathBuf,
     /// The text itself.
     pub text: String,
@@ -38,7 +39,7 @@ impl Source {
         }
     }
 
-    /// Parses the text and hands its tree to `build`.
+    /// Parses the text and passes its tree to `build`.
     ///
     /// # Errors
     /// Every mistake that was noted, with line and column.
@@ -61,14 +62,14 @@ impl Source {
         }
     }
 
-    /// An error about one place in the text.
+    /// Returns an error about one place in the text.
     pub fn error_at(&self, span: &Span, message: impl Into<String>) -> ConfigError {
         let mut errors = Collector::default();
         errors.error(span, message);
         ConfigError::Invalid(errors.finish(&self.path, &self.text))
     }
 
-    /// Line and column, both from 1, where `span` begins.
+    /// Returns the line and column, both from 1, at which `span` begins.
     pub fn locate(&self, span: &Span) -> (usize, usize) {
         line_and_column(&self.text, span.start)
     }

@@ -1,5 +1,5 @@
-//! A TOML document as a tree in which every key and value has its position. Values can be
-//! replaced, which `[sweep]` and `change` of scenarios do.
+//! A TOML document as a tree in which every key and value has its position. Values can be replaced,
+//! as `[sweep]` and `change` of scenarios do.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -92,7 +92,7 @@ impl Table {
 
     /// Parses a document. Returns `None` and reports the mistakes if it is not TOML.
     pub fn parse(text: &str, errors: &mut Collector) -> Option<Table> {
-        // As a program has written it: each of its lines would be a mistake.
+        // JSON, which a program has written: as TOML, each of its lines would be a mistake.
         let start = text.len() - text.trim_start().len();
         if text[start..].starts_with('{') {
             let message = "JSON, and not TOML: name the file that was written by hand, not a \
@@ -119,7 +119,7 @@ impl Table {
 
 fn set(table: &mut Table, path: &[&str], span: &Span, value: &Value) {
     let [key, rest @ ..] = path else { return };
-    // A key that is written with its dots, as those of `sysctl` are.
+    // A key that is written with dots, like those of `sysctl`.
     let dotted = path.join(".");
     if let Some(entry) = table.entries.iter_mut().find(|entry| entry.key == dotted) {
         entry.value = value.clone();

@@ -34,7 +34,7 @@ pub use prefix::Prefix;
 pub enum Encoding {
     /// Fields fill whole bytes.
     Aligned,
-    /// A range coder writes the fields: shorter, but it takes more CPU time.
+    /// A range coder writes the fields: it is shorter, but takes more CPU time.
     #[default]
     Entropy,
 }
@@ -68,8 +68,8 @@ pub struct Peer {
 pub struct Tunnel {
     /// The name of the tunnel's network device.
     pub device: String,
-    /// The UDP addresses to listen on, at most one for each address family. The key
-    /// `listen_port` stands for the wildcard addresses of both families.
+    /// The UDP addresses to listen on, at most one per address family. The key `listen_port` stands
+    /// for the wildcard addresses of both families.
     pub listen: Vec<SocketAddr>,
     /// The file that holds the private key. `None` if the tunnel is not encrypted.
     pub private_key: Option<PathBuf>,
@@ -90,10 +90,9 @@ pub struct Tunnel {
     pub max_datagram: u32,
     /// The number of flows whose state is kept for each peer.
     pub flows: u16,
-    /// The bytes that the states of flows may take, of all peers together. Each peer has an
-    /// equal share of them.
+    /// The bytes that flow states may take, for all peers together. Each peer has an equal share.
     pub memory: u64,
-    /// The user that the process runs as after it has set up the tunnel.
+    /// The user that the process runs as once the tunnel is set up.
     pub user: Option<String>,
     /// The address that metrics are served on.
     pub metrics: Option<SocketAddr>,
@@ -131,14 +130,14 @@ impl Tunnel {
         source.check(read::tunnel)
     }
 
-    /// Returns the least value of `memory`, with which no honest peer loses a flow: 8 KiB for
-    /// each flow and 8 MiB for each peer.
+    /// Returns the minimum of `memory`, with which no honest peer loses a flow: 8 KiB per flow and
+    /// 8 MiB per peer.
     #[must_use]
     pub fn least_memory(flows: u16, peers: usize) -> u64 {
         peers as u64 * (u64::from(flows) * (8 << 10) + (8 << 20))
     }
 
-    /// Returns the bytes that the states of the flows of one peer may take.
+    /// Returns the bytes that the flow states of one peer may take.
     #[must_use]
     pub fn memory_of_peer(&self) -> u64 {
         self.memory / self.peers.len().max(1) as u64

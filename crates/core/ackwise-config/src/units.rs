@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use crate::queues::QueueLimit;
 
-/// Units of one dimension: name and factor to the base unit.
+/// The units of one dimension: name and factor to the base unit.
 struct Dimension {
-    /// With its article, for messages.
+    /// Its name with an article, for messages.
     what: &'static str,
     units: &'static [(&'static str, f64)],
-    /// Units as they are listed in messages.
+    /// The units as listed in messages.
     listed: &'static str,
     example: &'static str,
 }
@@ -84,7 +84,7 @@ const QUEUE: Dimension = Dimension {
     example: "100 packets",
 };
 
-/// What people write for the units above.
+/// Common spellings of the units above.
 const ALIASES: &[(&str, &str)] = &[
     ("bps", "bit/s"),
     ("bits/s", "bit/s"),
@@ -124,7 +124,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("p", "packets"),
 ];
 
-/// Value and unit, the unit being one of the dimension's.
+/// Parses a value and its unit, which must be one of the dimension's.
 fn quantity(text: &str, dimension: &Dimension) -> Result<(f64, &'static str), String> {
     let trimmed = text.trim();
     let end = trimmed
@@ -171,7 +171,7 @@ fn quantity(text: &str, dimension: &Dimension) -> Result<(f64, &'static str), St
     })
 }
 
-/// Bits per second, at least 1 and at most 1 Tbit/s.
+/// Parses a rate in bits per second, from 1 bit/s to 1 Tbit/s.
 ///
 /// # Errors
 ///
@@ -189,7 +189,7 @@ pub fn rate(text: &str) -> Result<u64, String> {
     Ok(value.round() as u64)
 }
 
-/// A time of at most a week.
+/// Parses a time of at most a week.
 ///
 /// # Errors
 ///
@@ -202,7 +202,7 @@ pub fn time(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos(nanos.round() as u64))
 }
 
-/// Bytes, at most 1 TB.
+/// Parses a size in bytes, at most 1 TB.
 ///
 /// # Errors
 ///
@@ -224,11 +224,11 @@ fn whole_bytes(text: &str, bytes: f64) -> Result<u64, String> {
     Ok(bytes.round() as u64)
 }
 
-/// A probability, 0 ≤ p < 1.
+/// Parses a probability, 0 ≤ p < 1.
 ///
 /// # Errors
 ///
-/// It is no number, or out of range.
+/// It is not a number, or out of range.
 pub fn probability(text: &str) -> Result<f64, String> {
     let (share, _) = quantity(text, &SHARE)?;
     if share >= 1.0 {
@@ -239,16 +239,16 @@ pub fn probability(text: &str) -> Result<f64, String> {
     Ok(share)
 }
 
-/// A share of any size, e.g. a tolerance; 0.03 for `"3 %"`.
+/// Parses a share of any size, e.g. a tolerance; 0.03 for `"3 %"`.
 ///
 /// # Errors
 ///
-/// It is no number, or negative.
+/// It is not a number, or negative.
 pub fn share(text: &str) -> Result<f64, String> {
     Ok(quantity(text, &SHARE)?.0)
 }
 
-/// The limit of a queue.
+/// Parses the limit of a queue.
 ///
 /// # Errors
 ///
@@ -286,7 +286,7 @@ pub fn hint(kind: Quantity) -> (&'static str, &'static str) {
 pub enum Quantity {
     /// Bits per second.
     Rate,
-    /// A span of time.
+    /// A duration.
     Time,
     /// Bytes.
     Size,

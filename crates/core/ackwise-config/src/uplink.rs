@@ -1,19 +1,19 @@
-//! The rate of an uplink, as arguments and configuration files write it.
+//! The rate of an uplink, as written in arguments and configuration files.
 
 use crate::units;
 
 /// The rate of an uplink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UplinkRate {
-    /// The rate in bits per second. If it is measured, the greatest one.
+    /// The rate in bits per second; the maximum if it is measured.
     pub bps: u64,
-    /// The least rate in bits per second, if the rate is measured.
+    /// The minimum rate in bits per second, if the rate is measured.
     pub min_bps: Option<u64>,
 }
 
 impl UplinkRate {
-    /// `auto`: at 100 kbit/s a full packet takes an eighth of a second, and above 1 Gbit/s a
-    /// queue is no remedy.
+    /// The bounds of `auto`: at 100 kbit/s a full packet takes an eighth of a second, and above 1
+    /// Gbit/s a queue does not help.
     const AUTO: UplinkRate = UplinkRate {
         bps: 1_000_000_000,
         min_bps: Some(100_000),
@@ -42,7 +42,7 @@ impl UplinkRate {
     }
 }
 
-/// Refuses what is slower than any modem, or faster than any uplink that is worth a shaper.
+/// Rejects rates slower than any modem, or faster than any uplink that is worth shaping.
 fn bounded(rate_bps: u64) -> Result<u64, String> {
     if !(8_000..=10_000_000_000).contains(&rate_bps) {
         return Err("an uplink has from 8 kbit/s to 10 Gbit/s".to_owned());

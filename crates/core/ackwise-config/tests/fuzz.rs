@@ -1,5 +1,5 @@
-//! Configuration files that nobody meant to write. A reader takes them or says what is wrong,
-//! where; it never panics, and what it says is bounded.
+//! Arbitrary configuration files. A reader accepts them or says what is wrong, and where; it never
+//! panics, and its report is bounded.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use ackwise_fuzz::{Target, corpus, template};
 
 const NAME: &str = "some.conf";
 
-/// What is said of a text. Each mistake has a place in it, and the whole is not much longer
+/// The report about a text. Each mistake has a place in the text, and the whole is not much longer
 /// than the text.
 fn said<T>(text: &str, read: &Result<T, ConfigError>) -> Vec<String> {
     let Err(error) = read else {

@@ -1,4 +1,4 @@
-//! `/etc/ackwise/ackwise.toml`: what it says, and what is said of mistakes in it.
+//! `/etc/ackwise/ackwise.toml`: its meaning, and the reports of mistakes in it.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn a_file_without_interfaces_is_fine() {
     assert!(Interfaces::parse("empty", "").unwrap().all.is_empty());
 }
 
-/// All mistakes are said at once, each with its place.
+/// All mistakes are reported at once, each with its place.
 #[test]
 fn each_mistake_has_its_place() {
     let said = Interfaces::parse("ackwise.toml", MISTAKES).unwrap_err();

@@ -1,7 +1,7 @@
-//! The configuration of a tunnel: what it says, and what is wrong with one.
+//! The configuration of a tunnel: its meaning, and the mistakes in one.
 //!
 //! `tunnel/*.toml` hold mistakes; the file of the same name with `.txt` holds the report.
-//! `ACKWISE_BLESS=1 cargo test` writes the reports anew, to be looked at in the diff.
+//! `ACKWISE_BLESS=1 cargo test` regenerates the reports, to be reviewed in the diff.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -89,7 +89,7 @@ fn the_key_is_beside_its_configuration() {
     std::fs::write(&path, MINIMAL).unwrap();
     let tunnel = Tunnel::load(&path).unwrap();
     assert_eq!(tunnel.private_key, Some(folder.path().join("k")));
-    // A path that is whole stays so; its backslashes, if it has some, are no escapes.
+    // An absolute path stays as it is; its backslashes, if any, are not escapes.
     let whole = folder.path().join("other").join("k");
     let quoted = format!("'{}'", whole.display());
     std::fs::write(&path, MINIMAL.replace("\"k\"", &quoted)).unwrap();

@@ -1,4 +1,4 @@
-//! A configuration that is written as TOML and read again is the same configuration.
+//! A configuration that is written as TOML and read again is the same.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use ackwise_config::tunnel::{Encoding, OtherPackets, Peer, Prefix, Tunnel};
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 
-/// Text with everything that TOML has to escape.
+/// Text with every character that TOML has to escape.
 fn text() -> impl Strategy<Value = String> {
     "[ -~\t\r\n\"\\\\äß\u{1}\u{7f}]{0,20}"
 }
@@ -50,7 +50,7 @@ fn prefix() -> impl Strategy<Value = Prefix> {
     prop_oneof![v4, v6]
 }
 
-/// Peers without keys: these depend on whether the tunnel is encrypted.
+/// Peers without keys, which depend on whether the tunnel is encrypted.
 fn peers() -> impl Strategy<Value = Vec<Peer>> {
     let endpoint = prop_oneof![Just(None), Just(Some("gw.example:51830".to_owned()))];
     let peer = ("[a-z0-9][-_A-Za-z0-9]{0,39}", endpoint);
@@ -130,7 +130,7 @@ proptest! {
     }
 }
 
-// Elsewhere paths that are not UTF-8 are made in other ways.
+// On other systems, paths that are not UTF-8 are made differently.
 #[cfg(unix)]
 #[test]
 fn a_path_that_is_not_utf8_cannot_be_written() {

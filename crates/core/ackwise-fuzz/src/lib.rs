@@ -1,4 +1,4 @@
-//! Mutated inputs from a corpus, guided by what a target says about them; for tests.
+//! Mutates inputs of a corpus, guided by what a target says about them; for tests.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -8,38 +8,38 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ackwise_rng::Rng;
 
-/// Inputs of `cargo test`, which takes the same walk each time.
+/// The number of inputs in `cargo test`, which takes the same path each time.
 const FIXED: u64 = 3000;
-/// Files that are kept are made as short as so many tries allow.
+/// The number of attempts to shorten a file that is kept.
 const TRIES: usize = 400;
-/// A run keeps no more files, those first about which most is said that is new.
+/// The maximum number of files that a run keeps, first those that yield the most new sayings.
 const KEPT: usize = 48;
 
-/// Something that reads bytes from others.
+/// Something that reads untrusted bytes.
 #[derive(Debug)]
 pub struct Target<'a> {
     /// Its name in messages.
     pub name: &'a str,
-    /// Where its corpus is.
+    /// The directory of its corpus.
     pub corpus: PathBuf,
-    /// Files that belong to the corpus and lie elsewhere.
+    /// Files that belong to the corpus but are elsewhere.
     pub more: Vec<PathBuf>,
-    /// Words that inputs are made of.
+    /// Words that inputs are built from.
     pub words: &'a [&'a str],
-    /// No input is longer, in bytes.
+    /// The maximum length of an input in bytes.
     pub longest: usize,
 }
 
-/// What a run did.
+/// The result of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
-    /// Inputs that were tried.
+    /// The number of inputs tried.
     pub inputs: u64,
-    /// Different things that the target said.
+    /// The number of distinct sayings of the target.
     pub sayings: usize,
 }
 
-/// Names the input if the target panics.
+/// Prints the input if the target panics.
 struct Named<'a> {
     target: &'a Target<'a>,
     input: &'a [u8],
@@ -64,11 +64,12 @@ impl Drop for Named<'_> {
 }
 
 impl Target<'_> {
-    /// Plays the corpus and inputs made of it. `read` panics if the target does wrong, and
-    /// returns what the target says of an input: a few words, without what is the input's own.
+    /// Runs the corpus and inputs derived from it. `read` panics if the target misbehaves, and
+    /// returns what the target says about an input: a few words, without anything specific to the
+    /// input.
     ///
     /// # Panics
-    /// `read` does, or the corpus cannot be read.
+    /// If `read` panics, or the corpus cannot be read.
     pub fn run(&self, read: impl Fn(&[u8]) -> Vec<String>) -> Summary {
         let read = |input: &[u8]| {
             let _named = Named {
@@ -117,7 +118,7 @@ impl Target<'_> {
         summary
     }
 
-    /// The files of the corpus, in the order of their names.
+    /// The files of the corpus, ordered by name.
     fn seeds(&self) -> Vec<Vec<u8>> {
         let entries = std::fs::read_dir(&self.corpus);
         let entries = entries.unwrap_or_else(|e| panic!("{}: {e}", self.corpus.display()));
@@ -130,7 +131,7 @@ impl Target<'_> {
         files.iter().map(read).collect()
     }
 
-    /// Writes inputs into the corpus, each as short as it is with all that is said of it.
+    /// Writes inputs into the corpus, each shortened as far as the target says the same about it.
     fn keep(&self, inputs: &[&Vec<u8>], read: &impl Fn(&[u8]) -> Vec<String>) {
         for input in inputs {
             let said: BTreeSet<String> = read(input).into_iter().collect();
@@ -156,8 +157,8 @@ impl Target<'_> {
     }
 }
 
-/// Few of the new inputs about which is said what is not said of the old ones, each time the one
-/// with the most of it; no more than are kept.
+/// Chooses a few of the new inputs that cover the sayings that the old ones lack, each time the
+/// input with the most of them, and at most as many as are kept.
 fn cover<'a>(
     old: &[Vec<u8>],
     new: &'a [Vec<u8>],
@@ -185,7 +186,7 @@ fn cover<'a>(
 
 struct Walk<'a> {
     target: &'a Target<'a>,
-    /// Inputs about which something new was said.
+    /// Inputs about which the target said something new.
     pool: Vec<Vec<u8>>,
     said: BTreeSet<String>,
     inputs: u64,
@@ -240,7 +241,7 @@ impl Walk<'_> {
                 let piece = other[from..(from + long).min(other.len())].to_vec();
                 input.splice(at..at, piece);
             }
-            // A word in the place of another.
+            // One word replaced by another.
             6 | 7 => {
                 let is_word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
                 let start = input[..at].iter().rposition(|b| !is_word(b));
@@ -280,7 +281,7 @@ impl Walk<'_> {
     }
 }
 
-/// A message without what is the input's own: numbers, and what stands in quotation marks.
+/// A message without anything specific to the input: numbers, and text in quotation marks.
 #[must_use]
 pub fn template(message: &str) -> String {
     let mut text = String::new();
@@ -300,13 +301,13 @@ pub fn template(message: &str) -> String {
     text.chars().take(120).collect()
 }
 
-/// The directory of a corpus: `tests/corpus/NAME` of the crate whose manifest lies there.
+/// The directory of a corpus: `tests/corpus/NAME` of the crate with this manifest directory.
 #[must_use]
 pub fn corpus(manifest: &str, name: &str) -> PathBuf {
     Path::new(manifest).join("tests/corpus").join(name)
 }
 
-/// FNV-1a.
+/// The FNV-1a hash.
 fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
@@ -327,7 +328,7 @@ fn number(variable: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// The walk finds what only a few steps lead to.
+    /// The fuzzer finds what takes only a few steps to reach.
     #[test]
     fn what_is_said_guides_it() {
         let dir = env::temp_dir().join(format!("ackwise-fuzz-test-{}", std::process::id()));

@@ -1,18 +1,18 @@
 //! The Internet checksum (RFC 1071).
 //!
-//! A checksum is given and taken as its two bytes on the wire. [`of`] is that of an IPv4 header
-//! whose field is zero, [`of_segment`] that of a TCP segment or UDP datagram. Over bytes that
-//! include a right checksum both say zero. [`sum`], [`word`] and [`pseudo`] are for those that add
-//! parts up by themselves, and [`finish`] ends such a sum. [`complete_tcp`] does what the stack left to
-//! a device.
+//! A checksum is passed and returned as its two bytes on the wire. [`of`] computes that of an IPv4
+//! header whose field is zero, [`of_segment`] that of a TCP segment or UDP datagram. Over bytes
+//! that include a correct checksum both return zero. [`sum`], [`word`] and [`pseudo`] are for
+//! callers that add up parts themselves, and [`finish`] ends such a sum. [`complete_tcp`] completes
+//! the checksum that the stack left to a device.
 
 use crate::ip::protocol::{DESTINATION, HOP_BY_HOP, ROUTING, TCP};
 use crate::{Ip, Ipv4, Ipv6, Tcp};
 
-/// Returns the one's complement sum of 16-bit words in the machine's byte order, not yet
-/// folded. An odd last byte is padded with zero. The byte order does not matter as long as
-/// the result is stored in the same order (RFC 1071 §2 (B)). Sums add up: the sum of two parts, of
-/// which the first has an even length, is that of the whole.
+/// Returns the one's complement sum of 16-bit words in the machine's byte order, not yet folded. An
+/// odd last byte is padded with zero. The byte order does not matter as long as the result is
+/// stored in the same order (RFC 1071 §2 (B)). Sums can be added: if the first of two parts has an
+/// even length, the sum of both is that of the whole.
 #[inline]
 #[must_use]
 pub fn sum(bytes: &[u8]) -> u64 {
@@ -29,7 +29,7 @@ pub fn sum(bytes: &[u8]) -> u64 {
     total
 }
 
-/// Folds a sum below 2⁴⁸ into 16 bits and complements it. Returns the bytes as on the wire.
+/// Folds a sum below 2⁴⁸ into 16 bits and complements it. Returns the bytes for the wire.
 #[inline]
 #[must_use]
 pub fn finish(sum: u64) -> [u8; 2] {
@@ -40,15 +40,15 @@ pub fn finish(sum: u64) -> [u8; 2] {
     (!(sum as u16)).to_ne_bytes()
 }
 
-/// Returns what two bytes of the wire add to a sum.
+/// Returns the contribution of two bytes of the wire to a sum.
 #[inline]
 #[must_use]
 pub fn word(bytes: [u8; 2]) -> u64 {
     u16::from_ne_bytes(bytes).into()
 }
 
-/// Returns what a pseudo-header adds to a sum beside its addresses (RFC 9293 §3.1, RFC 8200 §8.1):
-/// the protocol, and the length of the segment.
+/// Returns the contribution of a pseudo-header without its addresses: the protocol and the length
+/// of the segment (RFC 9293 §3.1, RFC 8200 §8.1).
 #[inline]
 #[must_use]
 pub fn pseudo(protocol: u8, len: usize) -> u64 {
@@ -62,16 +62,16 @@ pub fn of(bytes: &[u8]) -> [u8; 2] {
     finish(sum(bytes))
 }
 
-/// Returns the checksum of a TCP segment or UDP datagram. `addresses` are the source and the
-/// destination of its packet, 8 or 32 bytes.
+/// Returns the checksum of a TCP segment or UDP datagram. `addresses` is the source and the
+/// destination address of its packet, 8 or 32 bytes.
 #[inline]
 #[must_use]
 pub fn of_segment(addresses: &[u8], protocol: u8, segment: &[u8]) -> [u8; 2] {
     finish(sum(addresses) + pseudo(protocol, segment.len()) + sum(segment))
 }
 
-/// Returns what a checksum becomes if a 16-bit word that it covers changes from `old` to `new`
-/// (RFC 1624, equation 3).
+/// Returns the checksum after a 16-bit word that it covers has changed from `old` to `new` (RFC
+/// 1624, equation 3).
 #[inline]
 #[must_use]
 pub fn changed(checksum: [u8; 2], old: [u8; 2], new: [u8; 2]) -> [u8; 2] {
@@ -80,36 +80,36 @@ pub fn changed(checksum: [u8; 2], old: [u8; 2], new: [u8; 2]) -> [u8; 2] {
 }
 
 /// Completes the checksum of the TCP segment in an IP packet if it is only the sum over the
-/// pseudo-header, as the stack leaves it for checksum offload. Any other was right or wrong before, and
-/// stays; one of 65,536 wrong ones looks the same. Returns whether it was completed.
+/// pseudo-header, as the stack leaves it for checksum offload. Any other checksum stays, right or
+/// wrong; one wrong checksum in 65,536 looks like that sum. Returns whether it was completed.
 pub fn complete_tcp(packet: &mut [u8]) -> bool {
     let Some(at) = tcp_offset(packet) else {
         return false;
     };
-    // Folded, and not complemented.
+    // Folded but not complemented.
     let left = finish(pseudo_header(packet, at)).map(|byte| !byte);
     let segment = &mut packet[at..];
     if segment[TCP_CHECKSUM..TCP_CHECKSUM + 2] != left {
         return false;
     }
-    // The sum over the pseudo-header is in the segment.
+    // The segment contains the sum over the pseudo-header.
     let right = finish(sum(segment));
     segment[TCP_CHECKSUM..TCP_CHECKSUM + 2].copy_from_slice(&right);
     true
 }
 
-/// Says whether the checksum of the TCP segment in an IP packet is right. One that has no whole TCP header
-/// has none.
+/// Says whether the checksum of the TCP segment in an IP packet is correct. A packet without a
+/// whole TCP header has none.
 #[must_use]
 pub fn is_tcp_right(packet: &[u8]) -> bool {
     let at = tcp_offset(packet);
     at.is_some_and(|at| finish(pseudo_header(packet, at) + sum(&packet[at..])) == [0, 0])
 }
 
-/// Where the checksum is in a TCP header.
+/// The offset of the checksum in a TCP header.
 const TCP_CHECKSUM: usize = 16;
 
-/// What the pseudo-header of a segment at this place adds to its sum.
+/// The contribution of the pseudo-header of the segment at this offset.
 fn pseudo_header(packet: &[u8], at: usize) -> u64 {
     let addresses = match Ip::read(packet) {
         Some(Ip::V4(ip)) => sum(ip.addresses()),
@@ -119,8 +119,8 @@ fn pseudo_header(packet: &[u8], at: usize) -> u64 {
     addresses + pseudo(TCP, packet.len() - at)
 }
 
-/// Where a TCP header begins that is there as a whole, behind IPv4 options or the IPv6 extension headers
-/// that have no say in a checksum. What the header says of its protocol is not looked at.
+/// The offset of a whole TCP header, behind IPv4 options or the IPv6 extension headers that do not
+/// affect a checksum. The packet's protocol field is not checked.
 fn tcp_offset(packet: &[u8]) -> Option<usize> {
     let at = match Ip::read(packet)? {
         Ip::V4(ip) => Some(ip.header_len()).filter(|len| *len >= Ipv4::LEN)?,
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A packet with this IP header, whose segment has the checksum that is right.
+    /// A packet with this IP header and a segment with a correct checksum.
     fn packet(header: &[u8], data: &[u8]) -> Vec<u8> {
         let mut packet = [header, &[7; Tcp::LEN], data].concat();
         let at = header.len();
@@ -195,7 +195,7 @@ mod tests {
                 assert!(refused(&mut packet[..len]), "{first:#x}, {len} bytes");
             }
         }
-        // An IPv4 header that is too short, another version, extension headers beyond the end.
+        // An IPv4 header that is too short, another version, extension headers past the end.
         for (first, length) in [(0x44, 0), (0x40, 0), (0x20, 0), (0x60, 255)] {
             let mut packet = vec![0; 80];
             (packet[0], packet[41]) = (first, length);
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(finish(sum(&[])), [0xff; 2]);
     }
 
-    /// The definition of RFC 1071 §1, word by word.
+    /// The definition in RFC 1071 §1, word by word.
     fn slowly(bytes: &[u8]) -> [u8; 2] {
         let mut sum = 0_u32;
         for pair in bytes.chunks(2) {
@@ -251,7 +251,7 @@ mod tests {
             at in 0..10_usize,
             new in any::<[u8; 2]>(),
         ) {
-            // An IPv4 header is never all zeroes, for which RFC 1624 has another zero.
+            // An IPv4 header is never all zeros, for which RFC 1624 yields the other zero.
             bytes[0] |= 0x40;
             let old = [bytes[2 * at], bytes[2 * at + 1]];
             let before = of(&bytes);

@@ -1,4 +1,4 @@
-/// EtherTypes of IEEE 802, host byte order.
+/// EtherTypes of IEEE 802, in host byte order.
 pub mod ether_type {
     /// IPv4.
     pub const IPV4: u16 = 0x0800;
@@ -6,18 +6,18 @@ pub mod ether_type {
     pub const IPV6: u16 = 0x86dd;
     /// A VLAN tag (802.1Q).
     pub const VLAN: u16 = 0x8100;
-    /// The outer one of two VLAN tags (802.1ad).
+    /// The outer of two VLAN tags (802.1ad).
     pub const QINQ: u16 = 0x88a8;
 }
 
-/// The offset of the first EtherType of an Ethernet frame.
+/// The offset of the first EtherType in an Ethernet frame.
 const FIRST_ETHER_TYPE: usize = 12;
 /// Bytes of a VLAN tag.
 const TAG: usize = 4;
-/// The most VLAN tags that are read.
+/// The maximum number of VLAN tags that are read.
 const MAX_TAGS: usize = 2;
 
-/// What the first byte of a packet belongs to.
+/// The layer that the first byte of a packet belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LinkKind {
     /// An Ethernet header.
@@ -26,14 +26,14 @@ pub enum LinkKind {
     Ip,
 }
 
-/// The EtherType behind the VLAN tags, and where its payload begins.
+/// The EtherType behind the VLAN tags, and the offset of its payload.
 pub(crate) struct Payload {
     pub ether_type: u16,
     pub offset: usize,
 }
 
-/// Reads an Ethernet header and up to two VLAN tags. With more tags the EtherType is that of
-/// a tag. Returns `None` if the frame ends before.
+/// Reads an Ethernet header and up to two VLAN tags. With more tags, the EtherType is that of a
+/// tag. Returns `None` if the frame is too short.
 pub(crate) fn payload(frame: &[u8]) -> Option<Payload> {
     let mut at = FIRST_ETHER_TYPE;
     loop {
@@ -52,7 +52,7 @@ fn be16_at(frame: &[u8], at: usize) -> Option<u16> {
 }
 
 /// Returns the offset of the IP header in bytes: behind the Ethernet header and up to two VLAN
-/// tags, or 0 on a link without a link header. Returns `None` for what is not IP.
+/// tags, or 0 on a link without a link header. Returns `None` if the frame is not IP.
 #[must_use]
 pub fn ip_offset(frame: &[u8], link: LinkKind) -> Option<usize> {
     match link {
@@ -63,9 +63,9 @@ pub fn ip_offset(frame: &[u8], link: LinkKind) -> Option<usize> {
     }
 }
 
-/// Returns the first EtherType of a frame, which may be that of a VLAN tag. On a link without
-/// a link header it follows from the IP version; whatever is not IPv6 counts as IPv4. Returns
-/// `None` for an Ethernet frame that ends before.
+/// Returns the first EtherType of a frame, which may be that of a VLAN tag. On a link without a
+/// link header it follows from the IP version; anything but IPv6 counts as IPv4. Returns `None` if
+/// an Ethernet frame is too short.
 #[must_use]
 pub fn first_ether_type(frame: &[u8], link: LinkKind) -> Option<u16> {
     match link {

@@ -2,7 +2,7 @@ use std::net::IpAddr;
 
 use crate::{be16, be32};
 
-/// Numbers of the header behind IP (IANA, "Protocol Numbers").
+/// Protocol numbers (IANA, "Protocol Numbers").
 pub mod protocol {
     /// TCP.
     pub const TCP: u8 = 6;
@@ -19,17 +19,17 @@ pub struct Ipv4<'a>(&'a [u8; Ipv4::LEN]);
 impl<'a> Ipv4<'a> {
     /// Bytes of a header without options.
     pub const LEN: usize = 20;
-    /// The bits of [`fragment`](Self::fragment) that a fragment has: the offset, and that
-    /// more follow.
+    /// The bits of [`fragment`](Self::fragment) that mark a fragment: the offset, and that more
+    /// fragments follow.
     const FRAGMENT_BITS: u16 = 0x3fff;
 
-    /// The bytes themselves.
+    /// The raw bytes.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8; Ipv4::LEN] {
         self.0
     }
 
-    /// Bytes of the header with its options, as it says: 0 to 60.
+    /// Length of the header with its options, as the header gives it: 0 to 60 bytes.
     #[must_use]
     pub fn header_len(&self) -> usize {
         usize::from(self.0[0] & 15) * 4
@@ -41,7 +41,7 @@ impl<'a> Ipv4<'a> {
         self.0[1]
     }
 
-    /// Bytes of the packet, as it says.
+    /// Length of the packet in bytes, as the header gives it.
     #[must_use]
     pub fn total_len(&self) -> u16 {
         be16(self.0, 2)
@@ -59,7 +59,7 @@ impl<'a> Ipv4<'a> {
         be16(self.0, 6)
     }
 
-    /// Whether it is a fragment.
+    /// Whether the packet is a fragment.
     #[must_use]
     pub fn is_fragment(&self) -> bool {
         self.fragment() & Self::FRAGMENT_BITS != 0
@@ -71,7 +71,7 @@ impl<'a> Ipv4<'a> {
         self.0[8]
     }
 
-    /// What follows the header: see [`protocol`].
+    /// The protocol that follows the header: see [`protocol`].
     #[must_use]
     pub fn protocol(&self) -> u8 {
         self.0[9]
@@ -98,7 +98,7 @@ impl<'a> Ipv6<'a> {
     /// Bytes of the header without extension headers.
     pub const LEN: usize = 40;
 
-    /// The bytes themselves.
+    /// The raw bytes.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8; Ipv6::LEN] {
         self.0
@@ -116,13 +116,13 @@ impl<'a> Ipv6<'a> {
         be32(self.0, 0) & 0xf_ffff
     }
 
-    /// Bytes after this header, extension headers included, as it says.
+    /// Number of bytes after this header, extension headers included, as the header gives it.
     #[must_use]
     pub fn payload_len(&self) -> u16 {
         be16(self.0, 4)
     }
 
-    /// What follows this header: see [`protocol`].
+    /// The type of the header that follows: see [`protocol`].
     #[must_use]
     pub fn next_header(&self) -> u8 {
         self.0[6]
@@ -151,8 +151,8 @@ pub enum Ip<'a> {
 }
 
 impl<'a> Ip<'a> {
-    /// Splits a packet that begins with its IP header behind the fixed part of that. Returns
-    /// `None` for another version, and if the packet ends before.
+    /// Splits a packet after the fixed part of its IP header. Returns `None` if the version is
+    /// unknown or the packet is too short.
     #[inline]
     #[must_use]
     pub fn split(packet: &'a [u8]) -> Option<(Ip<'a>, &'a [u8])> {
@@ -169,7 +169,7 @@ impl<'a> Ip<'a> {
         }
     }
 
-    /// Returns the fixed part of the IP header that a packet begins with.
+    /// Returns the fixed part of the IP header at the start of a packet.
     #[must_use]
     pub fn read(packet: &'a [u8]) -> Option<Ip<'a>> {
         Self::split(packet).map(|(ip, _)| ip)

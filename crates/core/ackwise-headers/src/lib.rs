@@ -1,8 +1,8 @@
 //! Reads the headers of a frame, within its bounds: Ethernet with VLAN tags, IPv4, IPv6, TCP.
 //!
-//! [`Ip`] and [`Tcp`] are views of the fixed headers, without a copy. [`ip_offset`] says
-//! where IP begins, and [`tcp`] finds the TCP header behind whatever is before it. [`checksum`]
-//! is the Internet checksum.
+//! [`Ip`] and [`Tcp`] are views of the fixed headers, without a copy. [`ip_offset`] finds the IP
+//! header, and [`tcp`] the TCP header behind whatever precedes it. [`checksum`] is the Internet
+//! checksum.
 
 #![forbid(unsafe_code)]
 

@@ -2,22 +2,22 @@ use crate::ether::{LinkKind, ether_type, payload};
 use crate::ip::{Ip, Ipv4, Ipv6, protocol};
 use crate::{be16, be32};
 
-/// The most IPv6 extension headers before TCP (RFC 8200 §4.1, without those of IPsec).
+/// The maximum number of IPv6 extension headers before TCP (RFC 8200 §4.1, without those of IPsec).
 const MAX_EXTENSION_HEADERS: usize = 4;
 
 /// Why no TCP header was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum ParseError {
-    /// Another protocol.
+    /// The packet is not TCP.
     #[error("not TCP")]
     NotTcp,
-    /// An IP fragment: ports and flags may be elsewhere.
+    /// The packet is an IP fragment: ports and flags may be elsewhere.
     #[error("an IP fragment")]
     Fragment,
     /// The bytes end before the headers do.
     #[error("the bytes end before the headers do")]
     Truncated,
-    /// Lengths that contradict each other.
+    /// Lengths in the headers contradict each other.
     #[error("lengths that contradict each other")]
     Malformed,
 }
@@ -30,8 +30,7 @@ impl<'a> Tcp<'a> {
     /// Bytes of a header without options.
     pub const LEN: usize = 20;
 
-    /// Splits a TCP segment behind the fixed part of its header. Returns `None` if it ends
-    /// before.
+    /// Splits a TCP segment after the fixed part of its header. Returns `None` if it is too short.
     #[inline]
     #[must_use]
     pub fn split(segment: &'a [u8]) -> Option<(Tcp<'a>, &'a [u8])> {
@@ -51,7 +50,7 @@ impl<'a> Tcp<'a> {
         be16(self.0, 2)
     }
 
-    /// The source port, then the destination port, as on the wire.
+    /// The source port, then the destination port, in wire order.
     #[must_use]
     pub fn ports(&self) -> [u8; 4] {
         [self.0[0], self.0[1], self.0[2], self.0[3]]
@@ -69,7 +68,7 @@ impl<'a> Tcp<'a> {
         be32(self.0, 8)
     }
 
-    /// Bytes of the header with its options, as it says: 0 to 60.
+    /// Length of the header with its options, as the header gives it: 0 to 60 bytes.
     #[must_use]
     pub fn header_len(&self) -> usize {
         usize::from(self.0[12] >> 4) * 4
@@ -109,29 +108,29 @@ pub struct Segment<'a> {
     pub tcp: Tcp<'a>,
     /// The TCP options.
     pub options: &'a [u8],
-    /// Where the IP header begins in the frame.
+    /// The offset of the IP header in the frame.
     pub ip_offset: usize,
-    /// Where the TCP header begins in the frame.
+    /// The offset of the TCP header in the frame.
     pub tcp_offset: usize,
-    /// Bytes of the IP packet, without the padding of the frame.
+    /// Length of the IP packet in bytes, without the padding of the frame.
     pub ip_len: usize,
-    /// Bytes of data.
+    /// Payload bytes.
     pub payload_len: usize,
 }
 
-/// Where TCP begins in an IP packet, in bytes from its IP header, and how long the packet says
-/// that it is; 0 if it does not say.
+/// The offset of TCP from the IP header in bytes, and the length of the packet as its header gives
+/// it; 0 if it gives none.
 struct Place {
     tcp: usize,
     ip_len: usize,
 }
 
-/// Finds the TCP header of a frame of `wire_len` bytes. The frame may be cut behind that
-/// header. A length of 0 in the IP header (Linux' BIG TCP, a segment that the device is to cut
-/// up) is taken from `wire_len`.
+/// Finds the TCP header of a frame of `wire_len` bytes. The frame may be truncated after that
+/// header. A length of 0 in the IP header (Linux's BIG TCP: a segment for the device to cut up) is
+/// replaced by `wire_len`.
 ///
 /// # Errors
-/// The frame is no TCP segment, or is not understood.
+/// The frame is not a TCP segment, or cannot be parsed.
 pub fn tcp(frame: &[u8], link: LinkKind, wire_len: usize) -> Result<Segment<'_>, ParseError> {
     let (ip_offset, ip) = find_ip(frame, link)?;
     let packet = frame.get(ip_offset..).ok_or(ParseError::Truncated)?;
@@ -171,7 +170,7 @@ pub fn tcp(frame: &[u8], link: LinkKind, wire_len: usize) -> Result<Segment<'_>,
     })
 }
 
-/// Returns where the IP header begins, and its version.
+/// Returns the offset of the IP header, and its version.
 fn find_ip(frame: &[u8], link: LinkKind) -> Result<(usize, u8), ParseError> {
     let version_at = |at: usize| {
         let header = frame.get(at..at + Ipv4::LEN).ok_or(ParseError::Truncated)?;
@@ -229,7 +228,7 @@ fn place_v6(packet: &[u8]) -> Result<(Ip<'_>, Place), ParseError> {
     Ok((Ip::V6(ip), Place { tcp, ip_len }))
 }
 
-/// Returns where TCP begins behind an IPv6 header whose next header is `next`.
+/// Returns the offset of TCP after an IPv6 header whose next header is `next`.
 fn behind_extension_headers(packet: &[u8], mut next: u8) -> Result<usize, ParseError> {
     const OURS: [u8; 3] = [
         protocol::HOP_BY_HOP,

@@ -1,4 +1,4 @@
-//! Frames of every shape that is read, and random bytes.
+//! Frames of every supported shape, and random bytes.
 
 use ackwise_headers::{Ip, LinkKind, ParseError, Tcp, first_ether_type, ip_offset, tcp};
 use proptest::prelude::*;

@@ -1,12 +1,12 @@
-//! Committed bindings must fit the C headers that they were made from. bindgen writes
-//! assertions of the layout into them, which the Rust compiler checks; a build script
-//! turns the same assertions into C, and lets the C compiler check the header.
+//! Checks that committed bindings fit the C headers that they were generated from. bindgen writes
+//! layout assertions into them, which the Rust compiler checks; a build script turns the same
+//! assertions into C, and lets the C compiler check the header.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Returns a C file that includes `header` and asserts what the bindings in `rust` say of
-/// it. If it compiles, the two languages agree.
+/// Returns a C file that includes `header` and asserts what the bindings in `rust` say about it. If
+/// it compiles, the two languages agree.
 ///
 /// # Panics
 ///
@@ -29,7 +29,7 @@ pub fn c_assertions(header: &Path, rust: &str) -> String {
     let mut assert = |what: String| {
         writeln!(c, "_Static_assert({what}, \"stale binding\");").expect("a String");
     };
-    // One assertion may be on two lines.
+    // One assertion may span two lines.
     let statements = rust.split(['\n', ';']).collect::<Vec<_>>().join(" ");
     for statement in statements.split("[\"").skip(1) {
         let Some((what, rest)) = statement.split_once("\"]") else {
@@ -48,7 +48,7 @@ pub fn c_assertions(header: &Path, rust: &str) -> String {
             assert(format!("_Alignof({}) == {number}", tag(name)));
         } else if let Some(field) = what.strip_prefix("Offset of field: ") {
             let (name, field) = field.split_once("::").expect("Type::field");
-            // bindgen appends `_` to what is a keyword of Rust.
+            // bindgen appends `_` to Rust keywords.
             let field = field.trim_end_matches('_');
             let offset = format!("__builtin_offsetof({}, {field})", tag(name));
             assert(format!("{offset} == {number}"));

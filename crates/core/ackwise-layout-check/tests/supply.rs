@@ -1,5 +1,5 @@
-//! What `ackwise` is built from, as `cargo tree` tells it. `scripts/lint-supply` asks cargo-deny
-//! the same of the whole workspace, and about licences and advisories; it is no test because it
+//! What `ackwise` is built from, according to `cargo tree`. `scripts/lint-supply` asks cargo-deny
+//! the same for the whole workspace, and about licences and advisories; it is not a test because it
 //! needs the network.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +38,7 @@ fn crates() -> BTreeMap<String, BTreeSet<String>> {
     crates
 }
 
-/// Bindings are committed; whoever builds has no need of libclang.
+/// Bindings are committed, so that a build does not need libclang.
 #[test]
 fn l14_no_build_needs_libclang() {
     let crates = crates();
@@ -47,7 +47,7 @@ fn l14_no_build_needs_libclang() {
     }
 }
 
-/// Two versions of a crate are an exception of `deny.toml`, which has the reason.
+/// Two versions of a crate need an exception in `deny.toml`, which gives the reason.
 #[test]
 fn l14_what_is_built_twice_has_a_reason() {
     let rules = text_of("deny.toml");
@@ -62,7 +62,7 @@ fn l14_what_is_built_twice_has_a_reason() {
     }
 }
 
-/// Each crate has a checksum of crates.io, or is this workspace's own.
+/// Each crate has a checksum from crates.io, or belongs to this workspace.
 #[test]
 fn l14_each_crate_comes_from_one_registry() {
     let lock = text_of("Cargo.lock");
@@ -84,7 +84,7 @@ fn l14_each_crate_comes_from_one_registry() {
     assert!(from_elsewhere > 50, "{from_elsewhere}");
 }
 
-/// What no test asks is asked by `make lint`.
+/// What no test checks is checked by `make lint`.
 #[test]
 fn l14_make_lint_asks_cargo_deny() {
     let makefile = text_of("Makefile");

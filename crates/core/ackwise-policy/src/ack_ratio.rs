@@ -1,22 +1,23 @@
 //! ACK congestion control at the data sender (RFC 5690): the state machine of
-//! `policy/options/ack_ratio.h`, which the BPF program of Linux's sockets compiles as well.
+//! `policy/options/ack_ratio.h`, which the BPF program for Linux's sockets also compiles.
 
 use crate::sys;
 
-/// What an ACK says, and the sender's state before it is taken. Numbers are bytes of the stream.
+/// What an ACK says, and the sender's state before it is processed. Numbers are byte offsets in the
+/// stream.
 #[derive(Debug, Clone, Copy)]
 pub struct AckSeen {
-    /// The number that is acknowledged.
+    /// The acknowledgment number.
     pub ack: u64,
-    /// It is a duplicate, or has SACK blocks: data arrived out of order.
+    /// The ACK is a duplicate or has SACK blocks: data arrived out of order.
     pub out_of_order: bool,
-    /// The receiver says why it covers more than others.
+    /// The receiver says why this ACK covers more than others.
     pub explained: bool,
-    /// First byte that was not acknowledged before.
+    /// First unacknowledged byte before this ACK.
     pub una: u64,
     /// First byte that was never sent.
     pub max: u64,
-    /// What the sender may have out, bytes. What is above 4 GiB counts as that.
+    /// Bytes that the sender may have in flight. Values above 4 GiB count as 4 GiB.
     pub window: u64,
     /// Payload of a full segment.
     pub mss: u32,
@@ -27,7 +28,7 @@ pub struct AckSeen {
 pub struct AckRatio(sys::aw_ack_ratio);
 
 impl AckRatio {
-    /// With this as the largest ratio. It begins with 2.
+    /// Starts with a ratio of 2; `most` is the largest.
     pub fn new(most: u8) -> AckRatio {
         let mut state = sys::aw_ack_ratio::default();
         // SAFETY: the pointer is to a live value of the type C expects.
@@ -40,12 +41,12 @@ impl AckRatio {
         self.0.ratio
     }
 
-    /// How often an ACK was found to be lost.
+    /// The number of times that an ACK was found to be lost.
     pub fn lost(&self) -> u64 {
         self.0.lost
     }
 
-    /// An ACK came; it may be older than others.
+    /// Takes an ACK that arrived; it may be older than others.
     pub fn on_ack(&mut self, seen: &AckSeen) {
         let seen = sys::aw_ack_seen {
             ack: seen.ack,
@@ -60,7 +61,8 @@ impl AckRatio {
         unsafe { sys::aw_shim_ack_ratio_on_ack(&mut self.0, &seen) };
     }
 
-    /// A segment that ends at `end` leaves: the ratio that it tells, if the receiver is to know one.
+    /// A segment that ends at `end` leaves. Returns the ratio to announce in it, if the receiver is
+    /// to learn one.
     pub fn on_segment(&mut self, end: u64, window: u64, mss: u32) -> Option<u8> {
         // SAFETY: the pointer is to a live value of the type C expects.
         let told =
@@ -68,8 +70,8 @@ impl AckRatio {
         u8::try_from(told).ok().filter(|ratio| *ratio > 0)
     }
 
-    /// A segment was sent again, and everything before `max` was sent: until that is acknowledged,
-    /// ACKs tell nothing.
+    /// A segment was retransmitted, and everything before `max` had been sent. Until that is
+    /// acknowledged, ACKs tell nothing about lost ACKs.
     pub fn on_retransmission(&mut self, max: u64) {
         // SAFETY: the pointer is to a live value of the type C expects.
         unsafe { sys::aw_shim_ack_ratio_on_retransmission(&mut self.0, max) };

@@ -37,11 +37,11 @@ impl Config {
             })
     }
 
-    /// Gives a parameter a value written by a person.
+    /// Sets a parameter from text written by a person.
     ///
     /// # Errors
     ///
-    /// The policy has no such parameter, or the value is no number in its range.
+    /// The policy has no such parameter, or the value is not a number in its range.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
         let param = self.param(name)?;
         let number = value
@@ -55,7 +55,7 @@ impl Config {
         self.set_number(name, number)
     }
 
-    /// Gives a parameter a value.
+    /// Sets a parameter.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
-//! What can be wrong with a policy's name or parameters.
+//! Errors in a policy's name or parameters.
 
 use std::fmt;
 
-/// What is wrong with a policy's name or parameters.
+/// An error in a policy's name or parameters.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// There is no such policy.
@@ -10,7 +10,7 @@ pub enum ConfigError {
     UnknownPolicy {
         /// The name that was asked for.
         name: String,
-        /// The names there are.
+        /// The names of all policies.
         known: Vec<&'static str>,
     },
     /// The policy has no such parameter.
@@ -20,10 +20,10 @@ pub enum ConfigError {
         policy: &'static str,
         /// The name that was asked for.
         name: String,
-        /// The names it has.
+        /// The names of its parameters.
         known: Vec<&'static str>,
     },
-    /// The value is no number.
+    /// The value is not a number.
     #[error("{policy}: {name} must be a whole number, not {value:?}")]
     NotANumber {
         /// The policy.
@@ -33,7 +33,7 @@ pub enum ConfigError {
         /// What was given.
         value: String,
     },
-    /// The value is outside of what the parameter may be.
+    /// The value is outside the parameter's range.
     #[error("{policy}: {name} must be from {min} to {max}{unit}, not {value}",
         unit = if unit.is_empty() { String::new() } else { format!(" {unit}") })]
     OutOfRange {
@@ -43,14 +43,14 @@ pub enum ConfigError {
         name: &'static str,
         /// What was given.
         value: u64,
-        /// The least it may be.
+        /// The smallest value it may have.
         min: u32,
-        /// The most it may be.
+        /// The largest value it may have.
         max: u32,
         /// Its unit.
         unit: &'static str,
     },
-    /// A part of `policy:name=value,...` that has no `=`.
+    /// A part of `policy:name=value,...` has no `=`.
     #[error("{part:?} is not name=value (a policy is written every-n:n=8,warm=0)")]
     NotAPair {
         /// The part.
@@ -59,7 +59,7 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// How to mend it, in a line: the name that was probably meant, or where the names are listed.
+    /// How to fix it, in one line: the name that was probably meant, or where the names are listed.
     #[must_use]
     pub fn advice(&self) -> String {
         match self {

@@ -1,4 +1,4 @@
-//! What a policy sees and says, and the step between.
+//! The events that a policy sees, its verdicts, and the step between them.
 
 use std::fmt;
 
@@ -11,60 +11,60 @@ use crate::{Config, sys};
 pub enum EventKind {
     /// A data segment was seen.
     Data,
-    /// An ACK is a candidate.
+    /// An ACK that may be withheld was seen.
     Ack,
-    /// A held ACK has left by itself.
+    /// A held ACK has left because its deadline came.
     Deadline,
 }
 
 bitflags! {
-    /// More about an event.
+    /// Details of an event.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct EventFlags: u32 {
-        /// Data: it leaves a hole below it.
+        /// Data: leaves a hole below it.
         const OUT_OF_ORDER = sys::AW_D_OUT_OF_ORDER;
-        /// Data: it arrives below the highest byte seen.
+        /// Data: arrives below the highest byte seen.
         const FILLS_GAP = sys::AW_D_FILLS_GAP;
-        /// Data: it carries an ECN congestion mark.
+        /// Data: carries an ECN congestion mark.
         const CE = sys::AW_D_CE;
         /// Data: PSH is set.
         const PSH = sys::AW_D_PSH;
-        /// Data: their sender got a marked ACK.
+        /// Data: the sender received a CE-marked ACK.
         const ACK_CE_ECHO = sys::AW_D_ACK_CE_ECHO;
-        /// ACK: the contract lets it out, whatever the verdict.
+        /// ACK: the contract sends it whatever the verdict is.
         const MUST_SEND = sys::AW_A_MUST_SEND;
-        /// ACK: loss or reordering is not repaired yet.
+        /// ACK: loss or reordering is not yet repaired.
         const RECOVERY = sys::AW_A_RECOVERY;
-        /// ACK: an older one of the flow is being held.
+        /// ACK: an older ACK of the flow is being held.
         const HOLDING = sys::AW_A_HOLDING;
-        /// ACK: others fill the link that it leaves by.
+        /// ACK: other traffic fills the link that it leaves by.
         const OTHERS = sys::AW_A_OTHERS;
-        /// ACK: it waits in a queue that others fill.
+        /// ACK: it waits in a queue that other traffic fills.
         const SHARED = sys::AW_A_SHARED;
         /// ACK: the CPU that sends it is short of time.
         const BUSY = sys::AW_A_BUSY;
     }
 }
 
-/// An event of a flow. Facts that are 0 are not known.
+/// An event of a flow. A fact that is 0 is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// When, on a clock that never goes back.
+    /// Time of the event, on a clock that never goes back.
     pub now_us: u64,
     /// What happened.
     pub kind: EventKind,
-    /// More about it.
+    /// Details.
     pub flags: EventFlags,
-    /// Data: payload. ACK: bytes newly covered since the last one that left.
+    /// Data: payload bytes. ACK: bytes newly covered since the last ACK that left.
     pub bytes: u32,
-    /// Data: segments, which may be aggregated. ACK: segments newly covered since the
-    /// last one that left.
+    /// Data: number of segments, which may be aggregated. ACK: segments newly covered since the
+    /// last ACK that left.
     pub segments: u32,
-    /// ACK: its size from the IP header on.
+    /// ACK: its size, from the IP header on.
     pub len: u32,
-    /// Data: hops that it took.
+    /// Data: number of hops that it took.
     pub hops: u32,
-    /// Data: the window its sender advertises, in bytes.
+    /// Data: the window that its sender advertises, in bytes.
     pub peer_wnd: u32,
     /// Payload bytes of a full segment.
     pub mss: u32,
@@ -72,9 +72,9 @@ pub struct Event {
     pub rcv_wnd: u32,
     /// The smoothed round-trip time.
     pub srtt_us: u32,
-    /// The least round-trip time of late.
+    /// The recent minimum round-trip time.
     pub min_rtt_us: u32,
-    /// The longest hold that the contract grants now.
+    /// The longest hold that the contract allows now.
     pub hold_us: u32,
 }
 
@@ -97,17 +97,17 @@ impl Event {
         }
     }
 
-    /// A data segment, with nothing known about it.
+    /// A data segment, with everything else unknown.
     pub fn data(now_us: u64) -> Event {
         Event::new(now_us, EventKind::Data)
     }
 
-    /// A candidate ACK, with nothing known about it.
+    /// An ACK that may be withheld, with everything else unknown.
     pub fn ack(now_us: u64) -> Event {
         Event::new(now_us, EventKind::Ack)
     }
 
-    /// A held ACK left by itself.
+    /// A held ACK left because its deadline came.
     pub fn deadline(now_us: u64) -> Event {
         Event::new(now_us, EventKind::Deadline)
     }
@@ -158,22 +158,22 @@ impl Event {
     }
 }
 
-/// What is to be done with an ACK.
+/// What to do with an ACK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// It leaves.
+    /// Send it.
     Send,
-    /// It is kept for so long at most; a newer one may replace it.
+    /// Hold it for at most this long; a newer ACK may replace it.
     Hold {
-        /// The bound; 0 from a policy means the event's.
+        /// The bound; 0 from a policy means the event's bound.
         us: u32,
     },
-    /// It is not needed: a newer one is known to follow.
+    /// Drop it: a newer ACK is known to follow.
     Drop,
 }
 
 impl Verdict {
-    /// From what C says; an unknown kind sends.
+    /// Converts the verdict of the C code. An unknown kind sends.
     pub fn from_raw(kind: u32, hold_us: u32) -> Verdict {
         match kind {
             sys::AW_HOLD => Verdict::Hold { us: hold_us },
@@ -202,24 +202,24 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// What a flow keeps for its policy: 64 bytes, zero at first.
+/// What a flow keeps for its policy: 64 bytes, initially zero.
 #[derive(Clone, Copy)]
 pub struct PolicyState(sys::aw_policy_state);
 
 impl PolicyState {
-    /// The next event, and what the policy says to it.
+    /// Passes the next event to the policy, and returns its verdict.
     pub fn step(&mut self, config: &Config, event: &Event) -> Verdict {
         let event = event.raw();
         let mut verdict = sys::aw_verdict::default();
-        // SAFETY: every pointer is to a live value of the type that C expects,
-        // and the step reads and writes nothing else.
+        // SAFETY: every pointer is to a live value of the type that C expects, and the step reads
+        // and writes nothing else.
         unsafe { sys::aw_shim_step(&mut self.0, config.raw(), &event, &mut verdict) };
         Verdict::from_raw(verdict.kind, verdict.hold_us)
     }
 
-    /// Its bytes, to compare environments with one another.
+    /// The state's bytes, for comparing environments with one another.
     pub fn bytes(&self) -> [u8; sys::AW_POLICY_STATE as usize] {
-        // SAFETY: the union is plain integers; `raw` spans all of it.
+        // SAFETY: the union holds plain integers; `raw` spans all of it.
         let raw = unsafe { self.0.raw };
         let mut bytes = [0; sys::AW_POLICY_STATE as usize];
         for (to, word) in bytes.chunks_exact_mut(8).zip(raw) {

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::meta::literal;
 use crate::{Config, Segment, Verdict, sys};
 
-/// Why an ACK left, or was withheld.
+/// Why an ACK was sent or withheld.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Reason(u32);
 
@@ -20,7 +20,7 @@ impl Reason {
         self.0
     }
 
-    /// The reason with that number.
+    /// The reason with this number.
     pub fn from_id(id: u32) -> Option<Reason> {
         (id < sys::AW_REASON_COUNT).then_some(Reason(id))
     }
@@ -33,7 +33,7 @@ impl Reason {
         }
     }
 
-    /// Its name, as in counters.
+    /// Its name, as the counters print it.
     pub fn name(self) -> &'static str {
         self.text().0
     }
@@ -56,14 +56,14 @@ impl fmt::Display for Reason {
     }
 }
 
-/// A policy, and how long the contract lets it hold an ACK: D,
-/// `clamp(RTT >> hold_rtt_shift, hold_min_us, hold_max_us)`, rounded down to one of
+/// A policy, and the bound on the contract's holds: D, which is
+/// `clamp(RTT >> hold_rtt_shift, hold_min_us, hold_max_us)` rounded down to one of
 /// [`FlowConfig::holds`].
 #[derive(Debug, Clone, Copy)]
 pub struct FlowConfig(pub(crate) sys::aw_flow_cfg);
 
 impl FlowConfig {
-    /// The policy under the default bounds.
+    /// The policy with the default bounds.
     pub fn new(policy: &Config) -> FlowConfig {
         FlowConfig(sys::aw_flow_cfg {
             policy: *policy.raw(),
@@ -74,7 +74,7 @@ impl FlowConfig {
         })
     }
 
-    /// The configuration with other bounds of the hold, µs; a least above the largest is
+    /// The configuration with other bounds on the hold, in µs. A minimum above the maximum is
     /// lowered to it.
     #[must_use]
     pub fn with_hold(mut self, min_us: u32, max_us: u32, rtt_shift: u32) -> FlowConfig {
@@ -84,11 +84,11 @@ impl FlowConfig {
         self
     }
 
-    /// Every D that the contract may grant, us, ascending: the two bounds, and four lengths an
+    /// Every D that the contract may grant, in µs, ascending: the two bounds, and four lengths per
     /// octave between them.
     pub fn holds(&self) -> Vec<u32> {
         let (min, max) = (self.0.hold_min_us, self.0.hold_max_us);
-        // SAFETY: it computes with a number.
+        // SAFETY: it only computes with a number.
         let is_length = |us: &u32| unsafe { sys::aw_shim_hold_length(*us) } == *us;
         let between = (min.saturating_add(1)..max).filter(is_length);
         let mut holds: Vec<u32> = [min].into_iter().chain(between).chain([max]).collect();
@@ -102,13 +102,13 @@ impl FlowConfig {
     }
 }
 
-/// What the handshake of a connection told.
+/// What the handshake of a connection revealed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Handshake(sys::aw_handshake);
 
 impl Handshake {
-    /// A SYN, a SYN-ACK or the first segment after them; `acks` when it travels
-    /// in the direction of the ACKs.
+    /// Takes a SYN, a SYN-ACK or the first segment after them. `acks` says that it travels in the
+    /// direction of the ACKs.
     pub fn on_segment(&mut self, segment: &Segment, acks: bool, now_us: u64) {
         // SAFETY: both pointers are to live values of the types C expects.
         unsafe { sys::aw_shim_handshake(&mut self.0, &segment.0, i32::from(acks), now_us) };
@@ -123,13 +123,13 @@ impl Handshake {
 /// What an environment must do with a segment of the ACK direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
-    /// Leave, be held, or be dropped, the contract applied.
+    /// Whether to send, hold or drop it, with the contract applied.
     pub verdict: Verdict,
     /// Why.
     pub reason: Reason,
-    /// A held ACK of the flow need not leave any more.
+    /// A held ACK of the flow no longer needs to leave.
     pub supersedes: bool,
-    /// It must leave twice: it duplicates an ACK that was held.
+    /// The ACK must be sent twice: it duplicates an ACK that was held.
     pub twice: bool,
 }
 
@@ -149,7 +149,7 @@ impl Decision {
 pub struct Flow(pub(crate) sys::aw_flow);
 
 impl Flow {
-    /// A flow whose handshake was seen, or not.
+    /// A flow; `handshake` is `None` if it was not seen.
     pub fn new(handshake: Option<&Handshake>, now_us: u64) -> Flow {
         let mut flow = Flow(sys::aw_flow::default());
         let hs = handshake.map_or(std::ptr::null(), |h| &raw const h.0);
@@ -158,28 +158,28 @@ impl Flow {
         flow
     }
 
-    /// A segment of the data sender; `segments` counts what was aggregated.
+    /// Takes a segment from the data sender; `segments` counts what was aggregated.
     pub fn on_data(&mut self, config: &FlowConfig, s: &Segment, segments: u32, now_us: u64) {
         // SAFETY: every pointer is to a live value of the type C expects.
         unsafe { sys::aw_shim_flow_on_data(&mut self.0, &config.0, &s.0, segments, now_us) };
     }
 
-    /// Does the number of this segment of the ACK direction stand for something? Its receiver drops a
-    /// probe, or data sent again, without looking at it.
+    /// Whether the acknowledgment number of this segment counts. The receiver of a probe, or of
+    /// data sent again, drops it without looking at the number.
     pub fn counts(&self, s: &Segment) -> bool {
         // SAFETY: both pointers are to live values of the types C expects.
         unsafe { sys::aw_shim_flow_counts(&self.0, &s.0) != 0 }
     }
 
-    /// Must the held ACK leave, as it is, before this segment of the ACK direction? Then
-    /// the environment sends it and calls [`Flow::on_sent`], and only then
-    /// [`Flow::on_ack`]: the segment does not say all that the held ACK says.
+    /// Whether the held ACK must leave, unchanged, before this segment of the ACK direction,
+    /// because the segment does not say all that the held ACK says. If so, the environment sends
+    /// the held ACK and calls [`Flow::on_sent`], and only then [`Flow::on_ack`].
     pub fn releases(&self, s: &Segment) -> bool {
         // SAFETY: both pointers are to live values of the types C expects.
         unsafe { sys::aw_shim_flow_releases(&self.0, &s.0) != 0 }
     }
 
-    /// A segment of the ACK direction that is no SYN.
+    /// Takes a segment of the ACK direction that is not a SYN.
     pub fn on_ack(&mut self, config: &FlowConfig, s: &Segment, now_us: u64) -> Decision {
         let mut d = sys::aw_decision::default();
         // SAFETY: every pointer is to a live value of the type C expects.
@@ -187,32 +187,32 @@ impl Flow {
         Decision::from_raw(&d)
     }
 
-    /// A held ACK left after all.
+    /// A held ACK was sent after all.
     pub fn on_sent(&mut self, config: &FlowConfig, s: &Segment, now_us: u64) {
         // SAFETY: every pointer is to a live value of the type C expects.
         unsafe { sys::aw_shim_flow_on_sent(&mut self.0, &config.0, &s.0, now_us) };
     }
 
-    /// The longest hold that the contract grants now.
+    /// The longest hold that the contract allows now.
     pub fn hold_us(&self, config: &FlowConfig) -> u32 {
         // SAFETY: both pointers are to live values of the types C expects.
         unsafe { sys::aw_shim_flow_hold_us(&self.0, &config.0) }
     }
 
-    /// The smoothed round-trip time, once there is one.
+    /// The smoothed round-trip time, once it is known.
     pub fn srtt_us(&self) -> Option<u32> {
         // SAFETY: the pointer is to a live flow.
         Some(unsafe { sys::aw_shim_flow_srtt(&self.0) }).filter(|us| *us > 0)
     }
 
-    /// The least round-trip time of late, once there is one.
+    /// The recent minimum round-trip time, once it is known.
     pub fn min_rtt_us(&self) -> Option<u32> {
         // SAFETY: the pointer is to a live flow.
         Some(unsafe { sys::aw_shim_flow_min_rtt(&self.0) }).filter(|us| *us > 0)
     }
 
-    /// Says whether others fill the link that the ACKs leave by: the answer of
-    /// [`Uplink::look`].
+    /// Sets whether other traffic fills the link that the ACKs leave by, as [`Uplink::look`]
+    /// returns it.
     pub fn set_shared(&mut self, shared: u32) {
         self.0.shared = shared;
     }
@@ -232,20 +232,20 @@ impl fmt::Debug for Flow {
     }
 }
 
-/// Time between two looks at an uplink, µs.
+/// Time between two calls of [`Uplink::look`], in µs.
 pub const UPLINK_LOOK_US: u64 = sys::AW_UPLINK_LOOK_US as u64;
 
-/// A packet of so many bytes is full: others that send such may fill a link.
+/// A packet of at least this many bytes is full-sized: senders of such packets may fill a link.
 pub const UPLINK_FULL_BYTES: u32 = sys::AW_UPLINK_FULL_BYTES;
 
-/// Who fills the link that the ACKs leave by?
+/// Finds out whether other traffic fills the link that the ACKs leave by.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Uplink(sys::aw_uplink);
 
 impl Uplink {
-    /// Takes what has left by the interface in all, [`UPLINK_LOOK_US`] after the last time:
-    /// bytes of others' packets of [`UPLINK_FULL_BYTES`] or more, and the rest. Returns whether
-    /// others fill the link.
+    /// Takes the totals that have left by the interface, [`UPLINK_LOOK_US`] after the last call:
+    /// `others` is the bytes of other traffic in packets of at least [`UPLINK_FULL_BYTES`], `rest`
+    /// all other bytes. Returns whether other traffic fills the link.
     pub fn look(&mut self, rest: u64, others: u64) -> u32 {
         // SAFETY: the pointer is to a live value of the type C expects.
         unsafe { sys::aw_shim_uplink_look(&mut self.0, rest, others) }

@@ -1,5 +1,5 @@
-//! A policy that is not in `policies.def`, under the same contract: to try one before it is
-//! written in C.
+//! A policy that is not in `policies.def`, under the same contract. It allows one to try a policy
+//! before writing it in C.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -7,29 +7,31 @@ use std::fmt;
 use crate::flow::{Decision, Flow, FlowConfig, Handshake};
 use crate::{Event, Segment, Verdict, sys};
 
-/// A policy of the caller's, with its state of one flow.
+/// A policy supplied by the caller, with its state for one flow.
 pub trait HostedPolicy: Send {
-    /// Whether it looks at the time of an event, which is 0 otherwise. Some of what the contract
-    /// lets out hangs on that, too: without the time there is no round-trip time of the moment.
+    /// Whether the policy reads the time of an event, which is 0 otherwise. Some rules of the
+    /// contract depend on it, too: without the time there is no current round-trip time.
     fn reads_time(&self) -> bool;
 
-    /// The next event, and what it says to it. The answer counts for an ACK that the contract lets
-    /// it withhold; others have [`MUST_SEND`](crate::EventFlags::MUST_SEND). It is to say no
-    /// [`Verdict::Drop`], which only the owner of a queue may.
+    /// Passes the next event to the policy, and returns its verdict. The verdict counts for ACKs
+    /// that the contract allows the policy to withhold; others have
+    /// [`MUST_SEND`](crate::EventFlags::MUST_SEND). It must not be [`Verdict::Drop`], which only
+    /// the owner of a queue may return.
     ///
-    /// A panic ends the process, since C code is between it and whoever could catch it.
+    /// A panic ends the process, because C code is between the policy and any caller that could
+    /// catch it.
     fn step(&mut self, event: &Event) -> Verdict;
 }
 
-/// A [`Flow`] whose policy is one of the list or, instead, one of the caller's.
+/// A [`Flow`] with a policy from `policies.def` or one supplied by the caller.
 pub struct HostedFlow {
     flow: Flow,
     policy: Option<Box<dyn HostedPolicy>>,
 }
 
-/// What C calls.
+/// The callback from C.
 extern "C" fn step(host: *mut c_void, event: *const sys::aw_event, to: *mut sys::aw_verdict) {
-    // SAFETY: `HostedFlow::host` made `host` from a live box that nobody else uses during the
+    // SAFETY: `HostedFlow::host` made `host` from a live box that nothing else uses during the
     // call; C passes pointers to an event and a verdict on its stack.
     let (policy, event, to) = unsafe {
         let policy = &mut *host.cast::<Box<dyn HostedPolicy>>();
@@ -38,11 +40,12 @@ extern "C" fn step(host: *mut c_void, event: *const sys::aw_event, to: *mut sys:
     *to = policy.step(&Event::from_raw(event)).raw();
 }
 
-/// What C is told of a policy of the caller's.
+/// What C is given of the caller's policy.
 type Host = (sys::aw_host_step, *mut c_void, i32);
 
 impl HostedFlow {
-    /// A flow whose handshake was seen, or not; without `policy` that of the configuration decides.
+    /// A flow; `handshake` is `None` if it was not seen. Without `policy`, the configuration's
+    /// policy decides.
     pub fn new(
         handshake: Option<&Handshake>,
         now_us: u64,
@@ -59,7 +62,7 @@ impl HostedFlow {
         (Some(step), std::ptr::from_mut(policy).cast(), reads_time)
     }
 
-    /// As [`Flow::on_data`].
+    /// See [`Flow::on_data`].
     pub fn on_data(&mut self, config: &FlowConfig, s: &Segment, segments: u32, now_us: u64) {
         let Some(policy) = &mut self.policy else {
             return self.flow.on_data(config, s, segments, now_us);
@@ -73,7 +76,7 @@ impl HostedFlow {
         }
     }
 
-    /// As [`Flow::on_ack`].
+    /// See [`Flow::on_ack`].
     pub fn on_ack(&mut self, config: &FlowConfig, s: &Segment, now_us: u64) -> Decision {
         let Some(policy) = &mut self.policy else {
             return self.flow.on_ack(config, s, now_us);
@@ -88,7 +91,7 @@ impl HostedFlow {
         Decision::from_raw(&d)
     }
 
-    /// As [`Flow::on_sent`].
+    /// See [`Flow::on_sent`].
     pub fn on_sent(&mut self, config: &FlowConfig, s: &Segment, now_us: u64) {
         let Some(policy) = &mut self.policy else {
             return self.flow.on_sent(config, s, now_us);
@@ -104,17 +107,17 @@ impl HostedFlow {
         &self.flow
     }
 
-    /// As [`Flow::releases`].
+    /// See [`Flow::releases`].
     pub fn releases(&self, s: &Segment) -> bool {
         self.flow.releases(s)
     }
 
-    /// As [`Flow::srtt_us`].
+    /// See [`Flow::srtt_us`].
     pub fn srtt_us(&self) -> Option<u32> {
         self.flow.srtt_us()
     }
 
-    /// As [`Flow::set_shared`].
+    /// See [`Flow::set_shared`].
     pub fn set_shared(&mut self, shared: u32) {
         self.flow.set_shared(shared);
     }

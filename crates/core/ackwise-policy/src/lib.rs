@@ -1,8 +1,7 @@
-//! The safe Rust face of `policy/`: the ACK policies and the contract, as the
-//! kernel runs them.
+//! A safe Rust interface to `policy/`: the ACK policies and the contract, as the kernel runs them.
 //!
-//! No algorithm is written here. `build.rs` compiles the C headers, and the names of the
-//! policies, their parameters and the reasons of the contract come from these headers.
+//! No algorithm is implemented here. `build.rs` compiles the C headers, and the names of the
+//! policies, their parameters and the contract's reasons come from these headers.
 //!
 //! ```
 //! use ackwise_policy::{Config, Event, Policy, PolicyState, Verdict};

@@ -1,4 +1,4 @@
-//! What there is to know of a policy without running it.
+//! Metadata of the policies.
 
 use std::ffi::{CStr, c_char};
 use std::fmt;
@@ -9,12 +9,12 @@ use bitflags::bitflags;
 use crate::{ConfigError, sys};
 
 bitflags! {
-    /// What an environment can do, or a policy needs.
+    /// What an environment can do, or what a policy needs.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct Capabilities: u32 {
         /// It sees the data that the ACKs cover.
         const SEE_DATA = sys::AW_CAP_SEE_DATA;
-        /// It can keep an ACK and release it later.
+        /// It can hold an ACK and release it later.
         const HOLD = sys::AW_CAP_HOLD;
         /// It is the receiver: it decides when to acknowledge.
         const MAKE_ACKS = sys::AW_CAP_MAKE_ACKS;
@@ -50,13 +50,13 @@ impl fmt::Display for Capabilities {
     }
 }
 
-/// A policy and an environment that do not fit, and why.
+/// The error for a policy that the environment cannot run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("policy {policy} has to {missing}, which this environment cannot; it can {environment}")]
 pub struct Unsupported {
     /// The policy.
     pub policy: &'static str,
-    /// What it needs beyond what the environment can do.
+    /// What the policy needs and the environment lacks.
     pub missing: Capabilities,
     /// What the environment can do.
     pub environment: Capabilities,
@@ -69,13 +69,13 @@ pub struct Param {
     pub name: &'static str,
     /// The unit of its value; empty for a plain number.
     pub unit: &'static str,
-    /// What it is.
+    /// A description.
     pub doc: &'static str,
-    /// Where it stands in the configuration's list of values.
+    /// Its index in the configuration's list of values.
     pub index: usize,
-    /// Its value when nothing is said.
+    /// The default value.
     pub default: u32,
-    /// The least value it may have.
+    /// The smallest value it may have.
     pub min: u32,
     /// The largest value it may have.
     pub max: u32,
@@ -91,10 +91,10 @@ struct Meta {
     params: Vec<Param>,
 }
 
-/// A string literal of the shim.
+/// Converts a string literal of the shim.
 pub(crate) fn literal(text: *const c_char) -> &'static str {
-    // SAFETY: only called with the members of the shim's tables, which are
-    // string literals: not null, terminated, and there for ever.
+    // SAFETY: only called with members of the shim's tables, which are string literals: non-null,
+    // terminated and static.
     let text = unsafe { CStr::from_ptr(text) };
     text.to_str().unwrap_or("(not UTF-8)")
 }
@@ -104,7 +104,7 @@ static POLICIES: LazyLock<Vec<Meta>> = LazyLock::new(|| {
         .filter_map(|policy| {
             // SAFETY: returns null or an entry of a static table.
             let meta = unsafe { sys::aw_shim_policy(policy).as_ref() }?;
-            // SAFETY: the table says itself how many parameters it has.
+            // SAFETY: the table gives the number of its parameters.
             let params = unsafe { std::slice::from_raw_parts(meta.params, meta.n_params as usize) };
             Some(Meta {
                 name: literal(meta.name),
@@ -142,11 +142,11 @@ impl Policy {
         (0..POLICIES.len() as u32).map(Policy)
     }
 
-    /// The policy of that name.
+    /// The policy with this name.
     ///
     /// # Errors
     ///
-    /// No policy has this name; the error lists those there are.
+    /// No policy has this name; the error lists the names that exist.
     pub fn by_name(name: &str) -> Result<Policy, ConfigError> {
         Policy::all()
             .find(|p| p.name() == name)
@@ -161,7 +161,7 @@ impl Policy {
         self.0
     }
 
-    /// The policy with that number in `enum aw_policy`.
+    /// The policy with this number in `enum aw_policy`.
     pub fn from_id(id: u32) -> Option<Policy> {
         ((id as usize) < POLICIES.len()).then_some(Policy(id))
     }
@@ -175,12 +175,12 @@ impl Policy {
         self.meta().name
     }
 
-    /// What it does, in a line.
+    /// What it does, in one line.
     pub fn summary(self) -> &'static str {
         self.meta().summary
     }
 
-    /// Where it comes from.
+    /// Its source.
     pub fn source(self) -> &'static str {
         self.meta().source
     }
@@ -190,8 +190,8 @@ impl Policy {
         self.meta().needs
     }
 
-    /// Whether its verdicts depend on the time of an event. If not, the flow
-    /// shows it time 0 in every environment, and an environment need not ask its clock.
+    /// Whether its verdicts depend on the time of an event. If not, the flow passes time 0 in every
+    /// environment, and an environment need not read its clock.
     pub fn reads_time(self) -> bool {
         self.meta().reads_time
     }
@@ -202,19 +202,19 @@ impl Policy {
         self.meta().reads_busy
     }
 
-    /// Its parameters, in the order of the configuration's values.
+    /// Its parameters, in the order of the configuration's list of values.
     pub fn params(self) -> &'static [Param] {
         &self.meta().params
     }
 
-    /// Whether an environment with these capabilities can run it; if not, why.
+    /// Checks that an environment with these capabilities can run the policy.
     ///
     /// # Errors
     ///
     /// What the policy needs and the environment lacks.
     pub fn check(self, environment: Capabilities) -> Result<(), Unsupported> {
         let missing = self.needs().difference(environment);
-        // Who makes the ACKs needs no means to hold one: it makes it later.
+        // An environment that makes the ACKs need not hold one: it makes it later.
         let missing = if environment.contains(Capabilities::MAKE_ACKS) {
             missing.difference(Capabilities::HOLD)
         } else {

@@ -53,7 +53,7 @@ bitflags! {
         const TS = sys::AW_OPT_TS as u16;
         /// Accurate ECN counters.
         const ACCECN = sys::AW_OPT_ACCECN as u16;
-        /// One that is not understood, malformed, or there twice.
+        /// An option that is unknown, malformed, or present twice.
         const UNKNOWN = sys::AW_OPT_UNKNOWN as u16;
     }
 }
@@ -74,12 +74,12 @@ impl Segment {
         Ipv6Addr::from(bytes).into()
     }
 
-    /// Where it comes from.
+    /// The source address.
     pub fn src(&self) -> SocketAddr {
         SocketAddr::new(self.address(&self.0.src), u16::from_be(self.0.sport))
     }
 
-    /// Where it goes.
+    /// The destination address.
     pub fn dst(&self) -> SocketAddr {
         SocketAddr::new(self.address(&self.0.dst), u16::from_be(self.0.dport))
     }
@@ -104,7 +104,7 @@ impl Segment {
         self.0.ack
     }
 
-    /// Bytes of data, of all segments of an aggregated packet.
+    /// Payload bytes, in all segments of an aggregated packet.
     pub fn payload(&self) -> u32 {
         self.0.payload
     }
@@ -114,7 +114,7 @@ impl Segment {
         self.0.len
     }
 
-    /// The window as on the wire, not scaled.
+    /// The window field as it is on the wire, not scaled.
     pub fn window(&self) -> u16 {
         self.0.window
     }
@@ -126,7 +126,7 @@ impl Segment {
             .then_some((self.0.tsval, self.0.tsecr))
     }
 
-    /// SACK blocks as received, left and right edge.
+    /// The SACK blocks as received: left and right edge.
     pub fn sack(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         let n = (self.0.n_sack as usize).min(sys::AW_SACK_BLOCKS as usize);
         self.0
@@ -156,7 +156,7 @@ impl Segment {
         &self.0
     }
 
-    /// A segment that was not parsed but made, by a simulator or a test.
+    /// A segment built by a simulator or a test instead of parsed.
     pub fn from_raw(raw: sys::aw_seg) -> Segment {
         Segment(raw)
     }
@@ -177,20 +177,20 @@ impl fmt::Debug for Segment {
     }
 }
 
-/// Reads the headers of a whole packet.
+/// Parses the headers of a whole packet.
 ///
 /// # Errors
 ///
-/// It is not TCP, a fragment, cut short or malformed.
+/// The packet is not TCP, is a fragment, is truncated or is malformed.
 pub fn parse(packet: &[u8], link: LinkKind) -> Result<Segment, ParseError> {
     parse_part(packet, link, packet.len())
 }
 
-/// Reads the headers of a packet of which only the first bytes are at hand.
+/// Parses the headers of a packet of which only the first bytes are present.
 ///
 /// # Errors
 ///
-/// It is not TCP, a fragment, malformed, or its headers are not all among these bytes.
+/// The packet is not TCP, is a fragment, is malformed, or its headers extend beyond these bytes.
 pub fn parse_part(packet: &[u8], link: LinkKind, total_len: usize) -> Result<Segment, ParseError> {
     let n = u32::try_from(packet.len()).unwrap_or(u32::MAX);
     let total = u32::try_from(total_len).unwrap_or(u32::MAX);
@@ -199,8 +199,7 @@ pub fn parse_part(packet: &[u8], link: LinkKind, total_len: usize) -> Result<Seg
         LinkKind::Ip => sys::AW_LINK_IP,
     };
     let mut seg = sys::aw_seg::default();
-    // SAFETY: n bytes are readable at the pointer, seg is writable; the parser
-    // keeps nothing.
+    // SAFETY: n bytes are readable at the pointer, and seg is writable; the parser keeps neither.
     let status = unsafe { sys::aw_shim_parse(packet.as_ptr(), n, link, total, &mut seg) };
     match status {
         sys::AW_PARSE_OK => Ok(Segment(seg)),

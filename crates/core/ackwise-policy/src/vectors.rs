@@ -14,7 +14,7 @@ use crate::{
     Config, Event, EventFlags, LinkKind, ParseError, Policy, Segment, Verdict, parse_part,
 };
 
-/// What is wrong with a vectors file, and where.
+/// An error in a file of vectors, and where it is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}:{line}: {what}", file.display())]
 pub struct VectorError {
@@ -26,38 +26,38 @@ pub struct VectorError {
     pub what: String,
 }
 
-/// An event, and what the policy must say to it.
+/// An event, and the policy's expected verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     /// The line of the file.
     pub line: usize,
     /// What happens.
     pub event: Event,
-    /// What the policy must say; nothing is asked after data and deadlines.
+    /// The expected verdict; `None` after data and deadlines, where nothing is checked.
     pub expect: Option<Verdict>,
 }
 
-/// A flow from its beginning.
+/// A flow from its start.
 #[derive(Debug, Clone)]
 pub struct Trace {
     /// What it shows.
     pub name: String,
     /// The policy with the trace's parameters.
     pub config: Config,
-    /// Its events, repetitions written out.
+    /// Its events, with repetitions expanded.
     pub steps: Vec<Step>,
 }
 
-/// A policy's vectors file.
+/// A policy's file of vectors.
 #[derive(Debug, Clone)]
 pub struct PolicyVectors {
     /// The policy they are for.
     pub policy: Policy,
-    /// Flows, each with a state of its own.
+    /// Flows, each with its own state.
     pub traces: Vec<Trace>,
 }
 
-/// An environment that said something else than the vectors.
+/// A verdict of an environment that differs from the vectors.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} ({trace}): expected {expected}, got {got}, {event:?}")]
 pub struct Mismatch {
@@ -69,13 +69,12 @@ pub struct Mismatch {
     pub event: Box<Event>,
     /// What the vectors say.
     pub expected: Verdict,
-    /// What the environment said.
+    /// What the environment returned.
     pub got: Verdict,
 }
 
 impl Trace {
-    /// Replays the trace in an environment, given as the step of a policy whose state is
-    /// fresh.
+    /// Replays the trace in an environment, given as the step of a policy whose state is fresh.
     ///
     /// # Errors
     ///
@@ -103,27 +102,27 @@ impl Trace {
     }
 }
 
-/// A packet, and how it must be read.
+/// A packet, and the expected result of parsing it.
 #[derive(Debug, Clone)]
 pub struct PacketCase {
     /// What it shows.
     pub name: String,
     /// The line of the file where it begins.
     pub line: usize,
-    /// What the first byte belongs to.
+    /// The layer that the first byte belongs to.
     pub link: LinkKind,
-    /// The bytes at hand.
+    /// The bytes that are present.
     pub bytes: Vec<u8>,
     /// The length of the whole packet.
     pub total: usize,
     /// Whether it can be read.
     pub status: Result<(), ParseError>,
-    /// Fields and their values as text, each with its line.
+    /// Expected fields as text: line, name and value.
     pub fields: Vec<(usize, String, String)>,
 }
 
 impl PacketCase {
-    /// Reads the packet and compares; the error says the line and what differs.
+    /// Parses the packet and compares the result.
     ///
     /// # Errors
     ///
@@ -164,7 +163,7 @@ const STATUSES: [(&str, Result<(), ParseError>); 5] = [
     ("malformed", Err(ParseError::Malformed)),
 ];
 
-/// A field of a segment as the vectors write it; none when there is no such field.
+/// The text of a segment's field as the vectors write it; `None` if there is no such field.
 pub fn field_text(s: &Segment, field: &str) -> Option<String> {
     let raw = s.raw();
     let names = |set: Vec<&str>| {
@@ -215,7 +214,7 @@ pub fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../policy/vectors")
 }
 
-/// Where a policy's vectors are below that directory.
+/// The path of a policy's vectors below that directory.
 pub fn policy_file(directory: &Path, policy: Policy) -> PathBuf {
     directory.join(format!("{}.vec", policy.name()))
 }
@@ -228,7 +227,7 @@ fn read(file: &Path) -> Result<String, VectorError> {
     })
 }
 
-/// Reads a policy's vectors.
+/// Reads a policy's vectors from a file.
 ///
 /// # Errors
 ///
@@ -237,7 +236,7 @@ pub fn read_policy(file: &Path) -> Result<PolicyVectors, VectorError> {
     parse_policy(file, &read(file)?)
 }
 
-/// Reads packets.
+/// Reads packet vectors from a file.
 ///
 /// # Errors
 ///
@@ -246,7 +245,7 @@ pub fn read_packets(file: &Path) -> Result<Vec<PacketCase>, VectorError> {
     parse_packets(file, &read(file)?)
 }
 
-/// Lines with their number, without comments and empty ones.
+/// Numbered lines, without comments and empty lines.
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines()
         .enumerate()
@@ -264,7 +263,7 @@ fn pair(word: &str) -> Result<(&str, &str), String> {
         .ok_or_else(|| format!("{word:?} is not name=value"))
 }
 
-/// What is known of the flow, until the next `facts` line.
+/// The known facts of the flow, until the next `facts` line.
 #[derive(Clone, Copy, Default)]
 struct Facts {
     mss: u32,
@@ -311,12 +310,12 @@ const FLAGS: [(&str, EventFlags); 11] = [
     ("busy", EventFlags::BUSY),
 ];
 
-/// When a step happens, in µs.
+/// The time of a step, in µs.
 #[derive(Clone, Copy)]
 enum When {
     /// `@time`: on the trace's clock.
     At(u64),
-    /// `+time`: after the step before it.
+    /// `+time`: relative to the step before it.
     After(u64),
 }
 
@@ -375,7 +374,7 @@ fn read_steps(
     Ok(())
 }
 
-/// `data|ack|deadline`, flags and `name=value`; its time is not set.
+/// `data|ack|deadline`, flags and `name=value`; the time is not set.
 fn read_event<'a>(
     mut words: impl Iterator<Item = &'a str>,
     facts: &Facts,
@@ -428,7 +427,7 @@ fn read_event<'a>(
     Ok(event)
 }
 
-/// `-> send|hold [us]|drop`, or nothing where no verdict is expected.
+/// `-> send|hold [us]|drop`, or nothing if no verdict is expected.
 fn read_verdict(words: &[&str], facts: &Facts) -> Result<Option<Verdict>, String> {
     Ok(match words {
         [] => None,
@@ -447,11 +446,11 @@ fn read_verdict(words: &[&str], facts: &Facts) -> Result<Option<Verdict>, String
     })
 }
 
-/// Reads a policy's vectors from text; the file is only named.
+/// Parses a policy's vectors from text; `file` is used only in errors.
 ///
 /// # Errors
 ///
-/// A line is wrong: its number and why.
+/// A line is wrong; the error says which one and why.
 pub fn parse_policy(file: &Path, text: &str) -> Result<PolicyVectors, VectorError> {
     let at = |line, what: String| VectorError {
         file: file.to_owned(),
@@ -512,11 +511,11 @@ pub fn parse_policy(file: &Path, text: &str) -> Result<PolicyVectors, VectorErro
     Ok(PolicyVectors { policy, traces })
 }
 
-/// Reads packets from text; the file is only named.
+/// Parses packet vectors from text; `file` is used only in errors.
 ///
 /// # Errors
 ///
-/// A line is wrong: its number and why.
+/// A line is wrong; the error says which one and why.
 pub fn parse_packets(file: &Path, text: &str) -> Result<Vec<PacketCase>, VectorError> {
     let at = |line, what: String| VectorError {
         file: file.to_owned(),

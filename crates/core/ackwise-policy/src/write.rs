@@ -1,21 +1,21 @@
-//! A segment back onto the wire: for replaying vectors in environments that take
-//! packets, and for captures of simulated flows.
+//! Turns a segment back into a packet: for replaying vectors in environments that take packets, and
+//! for captures of simulated flows.
 
 use ackwise_headers::{checksum, protocol};
 
 use crate::{LinkKind, Options, Segment, sys};
 
-/// Most bytes of options that a TCP header has room for.
+/// The maximum number of option bytes in a TCP header.
 const OPTIONS_MAX: usize = 40;
 
-/// Accurate ECN's option, of full words: RFC 9768 §3.2.3. By kind 174 EE1B comes first,
-/// by kind 172 EE0B.
+/// The Accurate ECN option, padded to whole words (RFC 9768 §3.2.3). In kind 174 EE1B comes first,
+/// in kind 172 EE0B.
 fn accurate_ecn(s: &Segment) -> Vec<u8> {
     let (kind, first, last) = match (s.e0_bytes(), s.e1_bytes()) {
         (None, Some(e1)) => (174, Some(e1), None),
         (e0, e1) => (172, e0, e1),
     };
-    // A counter that is left out before one that is not says its initial value, 1 and 0.
+    // A missing counter before a present one is written with its initial value: 1, and 0 for CE.
     let first = first.or((s.ce_bytes().is_some()).then_some(1));
     let ce = s.ce_bytes().or(last.map(|_| 0));
     let counters: Vec<u8> = [first, ce, last]
@@ -61,16 +61,15 @@ fn options(s: &Segment) -> Option<Vec<u8>> {
         out.extend(accurate_ecn(s));
     }
     if has(Options::UNKNOWN) {
-        // Kind 254, for experiments (RFC 4727).
+        // Kind 254 is for experiments (RFC 4727).
         out.extend([254, 4, 0, 0]);
     }
     (out.len() <= OPTIONS_MAX).then_some(out)
 }
 
 impl Segment {
-    /// The segment as a packet with valid checksums: locally administered
-    /// Ethernet addresses, zeroes for data, options in an order of our own. None
-    /// when its options do not fit into a header.
+    /// The segment as a packet with valid checksums: locally administered Ethernet addresses, zeros
+    /// as data, and options in our own order. `None` if its options do not fit into a header.
     pub fn to_packet(&self, link: LinkKind) -> Option<Vec<u8>> {
         let raw = self.raw();
         let options = options(self)?;
@@ -88,7 +87,7 @@ impl Segment {
 
         let mut ip = Vec::new();
         if v4 {
-            // 0 stands for what does not fit, as Linux writes it (BIG TCP).
+            // 0 stands for a length that does not fit, as Linux writes it (BIG TCP).
             let total = u16::try_from(20 + tcp_len).unwrap_or(0);
             ip.extend([0x45, raw.ip_ecn & 3]);
             ip.extend(total.to_be_bytes());

@@ -1,5 +1,5 @@
-//! TCP ACK Rate Request: its bytes as a person writes them down from the draft, options that
-//! nobody should believe, and what a request does to the ACKs of a flow.
+//! TCP ACK Rate Request: its bytes as written down by hand from the draft, malformed options, and
+//! the effect of a request on the ACKs of a flow.
 
 use ackwise_policy::{
     AckRate, AskedAckRate, Config, Flow, FlowConfig, Handshake, Policy, Segment, TcpFlags, Verdict,
@@ -31,7 +31,7 @@ fn the_bytes_are_those_of_the_draft() {
         [254, 5, 0x00, 0xac, 0b1111_1110]
     );
     assert_eq!(*AckRate::Now.bytes(), [254, 5, 0x00, 0xac, 0b0000_0000]);
-    // What does not fit into seven bits, and 0, which is another request.
+    // A number that does not fit into seven bits, and 0, which is another request.
     assert_eq!(AckRate::Every(200).bytes(), AckRate::Every(127).bytes());
     assert_eq!(AckRate::Every(0).bytes(), AckRate::Every(1).bytes());
 }
@@ -45,13 +45,13 @@ fn it_is_found_among_other_options() {
     let mut data = TIMESTAMPS.to_vec();
     data.extend([254, 5, 0, 0xac, 8 << 1, NOP, NOP, NOP]);
     assert_eq!(AckRate::find(&data), Some(AckRate::Every(8)));
-    // The end of the list for padding; and the reserved bit set, which says nothing.
+    // The end of the list as padding; and the reserved bit set, which has no meaning.
     data.truncate(17);
     data.extend([0, 0xff, 0xff]);
     data[16] |= 1;
     assert_eq!(AckRate::find(&data), Some(AckRate::Every(8)));
     assert_eq!(AckRate::find(&[254, 5, 0, 0xac, 1]), Some(AckRate::Now));
-    // The 40th byte is the option's last.
+    // The option's last byte is the 40th.
     let mut full = vec![NOP; 35];
     full.extend(AckRate::Every(127).bytes().iter());
     assert_eq!(AckRate::find(&full), Some(AckRate::Every(127)));
@@ -62,21 +62,21 @@ fn what_is_not_of_this_form_says_nothing() {
     let nothing: [&[u8]; 12] = [
         &[],
         &TIMESTAMPS,
-        // Other experiments of RFC 6994: TCP Fast Open, and a long one.
+        // Other experiments under RFC 6994: TCP Fast Open, and a long one.
         &[254, 4, 0xf9, 0x89],
         &[254, 8, 0, 0xad, 8, 0, 0, 0],
-        // The other experimental kind, and the ExID of 32 bits.
+        // The other experimental kind, and the 32-bit ExID.
         &[253, 5, 0, 0xac, 8],
-        // Lengths that the draft does not have.
+        // Lengths that are not in the draft.
         &[254, 6, 0, 0xac, 8, 8],
         &[254, 3, 0],
         &[254, 2],
-        // Cut off.
+        // Truncated.
         &[254, 5, 0, 0xac],
         &[254],
-        // Twice: which one counts?
+        // Present twice: which one counts?
         &[254, 5, 0, 0xac, 8, 254, 5, 0, 0xac, 16],
-        // Behind it the list is broken.
+        // The list is malformed after it.
         &[254, 5, 0, 0xac, 8, 8, 0],
     ];
     for options in nothing {
@@ -85,7 +85,7 @@ fn what_is_not_of_this_form_says_nothing() {
     assert_eq!(AckRate::find(&[NOP; 41]), None, "longer than options are");
 }
 
-/// The reader of the option written a second time, over a whole list.
+/// A second implementation of the option's parser, over a whole list.
 fn expected(options: &[u8]) -> Option<AckRate> {
     let (mut rest, mut found) = (options, None);
     while let [kind, tail @ ..] = rest {
@@ -116,7 +116,7 @@ fn expected(options: &[u8]) -> Option<AckRate> {
     found
 }
 
-/// Options as they are met, and bytes that look like them.
+/// Options that occur in practice, and bytes that resemble them.
 fn option() -> impl Strategy<Value = Vec<u8>> {
     let near = (prop_oneof![Just(254_u8), any::<u8>()], 0..8_u8, any::<u8>());
     prop_oneof![
@@ -195,7 +195,7 @@ impl Thinned {
         }
     }
 
-    /// One more segment, and what it says.
+    /// Sends one more segment with this request.
     fn data(&mut self, said: Option<AckRate>) -> bool {
         let data = segment(TcpFlags::ACK, self.seq, 1, MSS);
         self.flow.on_data(&self.config, &data, 1, 1);
@@ -203,14 +203,14 @@ impl Thinned {
         said.is_some_and(|said| self.asked.on_data(&self.flow, &data, said))
     }
 
-    /// Whether an ACK of all that arrived leaves.
+    /// Whether an ACK of everything that arrived leaves.
     fn ack(&mut self) -> bool {
         let ack = segment(TcpFlags::ACK, 1, self.seq, 0);
         let config = self.asked.config(&self.config, &self.flow, &ack);
         self.flow.on_ack(&config, &ack, 1).verdict == Verdict::Send
     }
 
-    /// How many segments each ACK covers that leaves, one ACK for two segments.
+    /// The number of segments that each departing ACK covers, with one ACK per two segments.
     fn covered(&mut self, segments: u32) -> Vec<u32> {
         let (mut covered, mut since) = (Vec::new(), 0);
         for _ in 0..segments / 2 {
@@ -232,7 +232,7 @@ fn the_receiver_does_as_it_is_asked() {
     assert!(flow.data(Some(AckRate::Every(8))));
     flow.data(None);
     flow.ack();
-    flow.covered(6); // whatever was begun
+    flow.covered(6); // whatever was in progress
     assert_eq!(flow.asked.segments(), Some(8));
     assert_eq!(flow.covered(64), [8; 8]);
     assert!(flow.data(Some(AckRate::Every(20))));
@@ -308,7 +308,7 @@ fn two_segments_that_want_an_ack_at_once_get_one_each() {
     assert!(flow.data(Some(AckRate::Now)));
     let first = flow.seq;
     assert!(flow.data(Some(AckRate::Now)));
-    // The ACK of the first comes after the second has arrived.
+    // The ACK of the first arrives after the second.
     let ack = segment(TcpFlags::ACK, 1, first, 0);
     let config = flow.asked.config(&flow.config, &flow.flow, &ack);
     assert_eq!(flow.flow.on_ack(&config, &ack, 1).verdict, Verdict::Send);
@@ -323,7 +323,7 @@ fn more_than_the_window_holds_is_not_obeyed() {
     assert!(flow.data(Some(AckRate::Every(61))));
     flow.data(None);
     flow.ack();
-    flow.covered(2); // whatever was begun
+    flow.covered(2); // whatever was in progress
     assert_eq!(flow.covered(64), [4; 16], "60 segments are the window");
     assert!(flow.data(Some(AckRate::Every(60))));
     flow.data(None);
@@ -338,7 +338,7 @@ fn news_pass_whatever_is_asked() {
     flow.covered(40);
     flow.data(Some(AckRate::Every(64)));
     flow.ack();
-    // A segment is missing: each ACK that the receiver makes now is a duplicate.
+    // A segment is missing: each ACK that the receiver now makes is a duplicate.
     flow.seq += MSS;
     let hole = flow.seq - MSS;
     for _ in 0..4 {

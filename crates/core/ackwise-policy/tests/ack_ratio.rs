@@ -1,33 +1,33 @@
-//! ACK congestion control (RFC 5690): the state machine beside the Rust that it replaced, on connections
-//! at random.
+//! ACK congestion control (RFC 5690): compares the state machine with the Rust code that it
+//! replaced, on random connections.
 
 use ackwise_policy::{AckRatio, AckSeen};
 use ackwise_rng::Rng;
 
-/// The ratio that every connection starts with (RFC 5690 §4.1), and the least here (§4.5).
+/// The ratio that every connection starts with (RFC 5690 §4.1), and the minimum here (§4.5).
 const LEAST: u8 = 2;
-/// ACKs that cover a window at least: K (RFC 5690 §4.5).
+/// The minimum number of ACKs per window: K (RFC 5690 §4.5).
 const SHARE: u64 = 2;
-/// ACKs that come before one that is missing counts as lost (RFC 5690 §5.4).
+/// The number of later ACKs after which a missing one counts as lost (RFC 5690 §5.4).
 const REORDERED: u8 = 3;
 
-/// How far the receiver knows the ratio.
+/// Whether the receiver knows the ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
     /// It knows.
     Yes,
-    /// The next data segment tells.
+    /// The next data segment tells it.
     NotYet,
-    /// Each segment tells until this is acknowledged: the end of the first that did.
+    /// Each segment tells it until this is acknowledged: the end of the first one that did.
     Until(u64),
 }
 
-/// An ACK covers more than the receiver may cover by one.
+/// An ACK that covers more than one ACK of the receiver may.
 #[derive(Debug, Clone, Copy)]
 struct Gap {
     from: u64,
     to: u64,
-    /// ACKs that came since.
+    /// Number of ACKs that arrived since.
     later: u8,
 }
 
@@ -37,18 +37,18 @@ struct Model {
     most: u8,
     /// R: the segments that an ACK may cover.
     ratio: u8,
-    /// The largest ratio that the receiver may go by.
+    /// The largest ratio that the receiver may be using.
     in_use: u8,
     told: Told,
-    /// A lost ACK of data before this is of a window that had one.
+    /// A lost ACK of data before this belongs to a window that already had one.
     window_end: u64,
-    /// Until this is acknowledged, lost data are repaired.
+    /// The end of the data in flight when a repair started.
     repair_end: u64,
     /// The receiver has data above a hole.
     hole: bool,
     gap: Option<Gap>,
-    /// Bytes acknowledged since the last lost ACK or change, and how many of them make the
-    /// ratio fall.
+    /// Bytes acknowledged since the last lost ACK or change, and how many of them make the ratio
+    /// fall.
     quiet: u64,
     quiet_aim: u64,
     lost: u64,
@@ -71,10 +71,10 @@ impl Model {
         }
     }
 
-    /// An ACK came; it may be older than others.
+    /// Takes an ACK that arrived; it may be older than others.
     fn on_ack(&mut self, seen: &AckSeen) {
         if seen.ack < seen.una {
-            // What seemed lost was late (RFC 5690 §4.4).
+            // The ACK that seemed lost was late (RFC 5690 §4.4).
             self.gap
                 .take_if(|gap| seen.ack > gap.from && seen.ack < gap.to);
             return;
@@ -90,7 +90,7 @@ impl Model {
         }
         if in_order && seen.ack > seen.una {
             self.quiet += seen.ack - seen.una;
-            // An ACK of data that were out of order may cover any number.
+            // An ACK of out-of-order data may cover any number.
             let most = u64::from(self.in_use) * u64::from(seen.mss);
             if seen.ack - seen.una > most && !seen.explained && self.gap.is_none() {
                 self.gap = Some(Gap {
@@ -113,7 +113,7 @@ impl Model {
         }
     }
 
-    /// For each window of data with lost ACKs R is doubled.
+    /// Doubles R for each window of data with lost ACKs.
     fn on_lost(&mut self, gap: &Gap, seen: &AckSeen) {
         self.lost += 1;
         if self.told == Told::Yes && gap.from >= self.window_end {
@@ -125,7 +125,7 @@ impl Model {
         self.count_anew(seen.window, seen.mss.into());
     }
 
-    /// After `cwnd / (R² - R)` windows without a lost ACK it falls by one.
+    /// Lowers R by one after `cwnd / (R² - R)` windows without a lost ACK.
     fn on_quiet(&mut self, seen: &AckSeen) {
         if self.told == Told::Yes && self.ratio > LEAST {
             self.change(self.ratio - 1);
@@ -157,9 +157,9 @@ impl Model {
             .max(LEAST)
     }
 
-    /// A segment that ends at `end` leaves: what it says of the ratio.
+    /// A segment that ends at `end` leaves. Returns the ratio that it announces.
     fn on_segment(&mut self, end: u64, window: u64, mss: u64) -> Option<u8> {
-        // Always, however short ago the ratio was changed (RFC 5690 §4.5).
+        // Always, however recently the ratio was changed (RFC 5690 §4.5).
         let most = self.most(window, mss);
         if self.ratio > most {
             self.change(most);
@@ -176,16 +176,16 @@ impl Model {
         Some(self.ratio)
     }
 
-    /// A segment was sent again: lost ACKs are not looked for until everything that is out
-    /// now is acknowledged (RFC 5690 §4.4.1).
+    /// A segment was retransmitted: until everything now in flight is acknowledged, lost ACKs are
+    /// not looked for (RFC 5690 §4.4.1).
     fn on_retransmission(&mut self, max: u64) {
         self.repair_end = self.repair_end.max(max);
         self.gap = None;
     }
 }
 
-/// What a connection at random does: ACKs in order with some missing, late or explained, windows that
-/// change, data out of order, retransmissions, timeouts. Both say the same at each step.
+/// Random connections: ACKs in order with some missing, late or explained, changing windows,
+/// out-of-order data, retransmissions, timeouts. Both agree at each step.
 #[test]
 fn both_say_the_same() {
     let mut found = 0;

@@ -1,6 +1,5 @@
-//! Random traces through a model environment: whatever a policy wants, every byte's
-//! acknowledgment is delivered, superseded or re-emitted within D, and nothing
-//! that carries news is withheld.
+//! Random traces through a model environment: whatever a policy wants, every byte's acknowledgment
+//! is delivered, superseded or re-emitted within D, and nothing that carries news is withheld.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,17 +10,17 @@ const MSS: u32 = 1000;
 const SCALE: u32 = 7;
 const HOLD_MAX_US: u64 = 25_000;
 
-/// What the network does to the next data segment, and how the receiver feels.
+/// What the network does to the next data segment, or the receiver does.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Deliver,
     Lose,
     /// The oldest hole is filled.
     Repair,
-    /// Something already received comes again.
+    /// A segment that was already received arrives again.
     Duplicate,
-    /// The application reads less (or more): the window changes, and is told
-    /// at once or with the next ACK.
+    /// The application reads less (or more): the window changes, and is announced at once or with
+    /// the next ACK.
     Window(u16, bool),
     Ecn,
     /// The receiver sends data, which carries an ACK.
@@ -44,7 +43,7 @@ fn steps() -> impl Strategy<Value = Vec<(u16, Step)>> {
     prop::collection::vec((1u16..2000, step), 50..600)
 }
 
-/// A receiver as RFC 5681 and RFC 2018 describe it, in segments of MSS bytes.
+/// A receiver according to RFC 5681 and RFC 2018, in segments of MSS bytes.
 struct Receiver {
     next: u32,
     high: u32,
@@ -55,12 +54,12 @@ struct Receiver {
     timestamps: bool,
     unacked: u32,
     newest: u32,
-    /// What it sends next.
+    /// The next sequence number that it sends.
     seq: u32,
 }
 
 impl Receiver {
-    /// Takes segment `n`; true when an ACK must follow at once.
+    /// Takes segment `n`; true if an ACK must follow at once.
     fn take(&mut self, n: u32) -> bool {
         self.newest = n;
         let in_order = n == self.high && self.holes.is_empty();
@@ -127,10 +126,10 @@ impl Receiver {
     }
 }
 
-/// A SACK block that was withheld before anything reported it.
+/// A SACK block that was withheld before any ACK reported it.
 struct Owed {
     block: (u32, u32),
-    /// Its last moment, µs.
+    /// The latest time to report it, µs.
     due: u64,
 }
 
@@ -139,20 +138,21 @@ struct Environment {
     config: FlowConfig,
     flow: Flow,
     held: Option<(Segment, u64)>,
-    /// Acknowledgments promised to the sender, each with its last moment.
+    /// Acknowledgments owed to the sender, each with its latest time.
     owed: Vec<(u32, u64)>,
-    /// SACK blocks promised likewise.
+    /// SACK blocks owed likewise.
     owed_blocks: Vec<Owed>,
     base: u32,
-    /// Highest acknowledgment that left, as an offset from base.
+    /// The highest acknowledgment that left, as an offset from base.
     left: Option<u32>,
     sent_right_edge: u32,
     sent_ece: bool,
     sent_blocks: BTreeSet<(u32, u32)>,
     newest: Option<Segment>,
-    /// When the first ACK with timestamps left, which the data never echo: the RTT's probe.
+    /// The time at which the first ACK with timestamps left, which the data never echo: the RTT's
+    /// probe.
     stamped_since: Option<u64>,
-    /// Plain duplicates of each number, and how often that number left.
+    /// Number of plain duplicates of each number, and how often that number left.
     duplicates: BTreeMap<u32, u32>,
     departed: BTreeMap<u32, u32>,
     withheld: u32,
@@ -199,7 +199,7 @@ impl Environment {
             self.sent_ece = ece(s);
         }
         self.sent_blocks.extend(s.sack());
-        // An ACK tells of a block if it acknowledges it, or reports one around it.
+        // An ACK reports a block if it acknowledges it, or has one around it.
         let base = self.base;
         self.owed_blocks.retain(|owed| {
             let (from, to) = owed.block;
@@ -211,7 +211,7 @@ impl Environment {
         });
     }
 
-    /// Lets the clock run to `now`: what is due leaves at its deadline.
+    /// Advances the clock to `now`: held ACKs leave at their deadlines.
     fn run_to(&mut self, now: u64) {
         if let Some((s, due)) = self.held.filter(|(_, due)| *due <= now) {
             self.held = None;
@@ -273,11 +273,11 @@ impl Environment {
         }
     }
 
-    /// At the end of a trace: the newest ACK has left, and every duplicate.
+    /// At the end of a trace, the newest ACK and every duplicate have left.
     fn nothing_is_owed(&self) {
         assert!(self.held.is_none() && self.owed.is_empty() && self.owed_blocks.is_empty());
         assert_eq!(self.left, self.newest.map(|s| self.offset(&s)));
-        // A sender without SACK counts them: the original, and each duplicate.
+        // A sender without SACK counts them: the original and each duplicate.
         for (ack, made) in &self.duplicates {
             let seen = self.departed.get(ack).copied().unwrap_or(0);
             assert!(
@@ -289,8 +289,9 @@ impl Environment {
 
     /// An independent statement of what makes an ACK news.
     ///
-    /// A SACK block that grew or is new may wait for a later ACK that covers it, and for D: not a
-    /// DSACK, and only where the round trip shows a queue, which it cannot without timestamps.
+    /// A SACK block that grew or is new may wait, for at most D, for a later ACK that covers it.
+    /// This excludes DSACKs, and requires that the round trip shows a queue, which needs
+    /// timestamps.
     fn no_news(&mut self, s: &Segment, before: Option<&Segment>, now: u64) {
         let left = self.left.expect("the first ACK of a flow leaves");
         assert_eq!(s.payload(), 0);
@@ -357,7 +358,7 @@ fn handshake(base: u32, rtt_us: u64, t0: u64) -> Handshake {
     h
 }
 
-/// The policies, set to withhold as much as they can.
+/// The policy, set to withhold as much as it can.
 fn greedy(policy: Policy) -> Config {
     let mut config = Config::new(policy);
     for p in policy.params() {
@@ -371,12 +372,12 @@ fn greedy(policy: Policy) -> Config {
     config
 }
 
-/// A flow: where its numbers and its clock begin, and what its receiver speaks.
+/// A flow: its first sequence number, its starting time, and what its receiver supports.
 #[derive(Debug, Clone, Copy)]
 struct Setup {
-    /// First sequence number of the data.
+    /// The first sequence number of the data.
     base: u32,
-    /// Time of the SYN, µs.
+    /// The time of the SYN, µs.
     t0: u64,
     rtt_us: u64,
     sack: bool,
@@ -399,7 +400,7 @@ impl Receiver {
         }
     }
 
-    /// The data segment that a step brings, if any.
+    /// The data segment that arrives in a step, if any.
     fn arrival(&self, step: &Step) -> Option<u32> {
         match step {
             Step::Deliver => Some(self.high),
@@ -413,7 +414,7 @@ impl Receiver {
 
 /// Segment `n` of the data.
 fn data(base: u32, n: u32) -> Segment {
-    // Some ACK came marked, which the sender echoes.
+    // Some ACK arrived marked, which the sender echoes.
     let echo = if n.is_multiple_of(4) {
         sys::AW_TCP_ECE
     } else {
@@ -431,7 +432,7 @@ fn data(base: u32, n: u32) -> Segment {
     })
 }
 
-/// Plays a trace to its end, and returns how many ACKs were withheld.
+/// Runs a trace to its end, and returns the number of ACKs withheld.
 fn run(config: &Config, trace: &[(u16, Step)], setup: Setup) -> u32 {
     let Setup { base, rtt_us, .. } = setup;
     let h = handshake(base, rtt_us, setup.t0);
@@ -502,7 +503,7 @@ proptest! {
 
 #[test]
 fn the_model_is_worth_something() {
-    // A clean, busy flow: every policy that thins at all does so here.
+    // A clean, busy flow: every policy that ever thins does so here.
     let trace: Vec<_> = std::iter::repeat_n((100u16, Step::Deliver), 20_000).collect();
     let setup = Setup {
         base: 7,

@@ -1,4 +1,4 @@
-//! The Rust face: names, parameters, environments, and a flow under the contract.
+//! The Rust interface: names, parameters, environments, and a flow under the contract.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,14 +8,14 @@ use ackwise_policy::{
     Segment, TcpFlags, Verdict, parse, sys,
 };
 
-/// The text of a file of the repository.
+/// The text of a file in the repository.
 fn text_of(path: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let read = std::fs::read_to_string(root.join(path));
     read.unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
-/// The names of the files in a directory of the repository that end in `end`, without that.
+/// The names of the files in a directory of the repository that end in `end`, without this ending.
 fn names_in(directory: &str, end: &str) -> BTreeSet<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let files = std::fs::read_dir(root.join(directory));
@@ -26,8 +26,8 @@ fn names_in(directory: &str, end: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// A policy that is renamed or lost, or whose header, vectors or page nobody names, is found
-/// here: all of them have the same names.
+/// Finds a policy that was renamed or lost, or whose header, vectors or page is missing: all of
+/// them have the same names.
 #[test]
 fn headers_vectors_and_pages_have_the_names_of_the_policies() {
     let names: Vec<&str> = Policy::all().map(Policy::name).collect();
@@ -54,7 +54,7 @@ fn headers_vectors_and_pages_have_the_names_of_the_policies() {
     let mut pages = names_in("docs/policies", ".md");
     assert!(pages.remove("README"));
     assert_eq!(pages, names, "docs/policies");
-    // Its table; docs/SUMMARY.md is checked by scripts/lint-links.
+    // The table of policies; docs/SUMMARY.md is checked by scripts/lint-links.
     let readme = text_of("docs/policies/README.md");
     for name in &names {
         let rows = readme
@@ -175,7 +175,7 @@ fn an_environment_that_cannot_run_a_policy_is_told_why() {
         .unwrap_err();
     assert_eq!(why.missing, router);
     assert!(why.to_string().ends_with("it can nothing"), "{why}");
-    // A receiver has no need to hold: it makes the ACK later.
+    // A receiver need not hold: it makes the ACK later.
     assert_eq!(policy("tack").check(Capabilities::MAKE_ACKS), Ok(()));
 }
 
@@ -202,8 +202,7 @@ fn every_n(n: u32) -> FlowConfig {
     FlowConfig::new(&format!("every-n:n={n},warm=0").parse().unwrap())
 }
 
-/// A flow that has acknowledged 20 segments, the last with number 20000. 16 more have
-/// arrived.
+/// A flow that has acknowledged 20 segments, the last with number 20000. 16 more have arrived.
 fn grown(config: &FlowConfig) -> Flow {
     let mut handshake = Handshake::default();
     handshake.on_segment(&segment(TcpFlags::SYN, u32::MAX, 0, 0), false, 1_000);
@@ -239,7 +238,7 @@ fn a_flow_holds_supersedes_and_lets_go() {
     );
     let ack = |n: u32| segment(TcpFlags::ACK, 1, n * MSS, 0);
 
-    // Bring the count to a departure, so that what follows starts afresh.
+    // Advance the count to a departure, so that the rest starts afresh.
     let mut n = 20;
     loop {
         n += 1;
@@ -259,7 +258,7 @@ fn a_flow_holds_supersedes_and_lets_go() {
     );
     assert!(left.supersedes && !left.twice);
 
-    // Held, and let out by the deadline: the next departure replaces nothing.
+    // Held, and sent at the deadline: the next departure replaces nothing.
     let late = ack(n + 5);
     assert_eq!(flow.on_ack(&config, &late, 44_500).reason.name(), "held");
     flow.on_sent(&config, &late, 54_500);
@@ -272,7 +271,7 @@ fn a_flow_holds_supersedes_and_lets_go() {
     assert!(!fin.supersedes);
 }
 
-/// A flow whose round trip is known from its handshake.
+/// A flow whose round trip is known from the handshake.
 fn with_rtt(us: u64) -> Flow {
     let mut handshake = Handshake::default();
     handshake.on_segment(&segment(TcpFlags::SYN, u32::MAX, 0, 0), false, 1_000);
@@ -329,7 +328,7 @@ fn a_segment_without_ack_replaces_nothing() {
     let mut flow = grown(&config);
     let ack = segment(TcpFlags::ACK, 1, 21 * MSS, 0);
     assert_eq!(flow.on_ack(&config, &ack, 44_000).reason.name(), "held");
-    // Its number lies above, but says nothing.
+    // Its number is higher, but does not count.
     let reset = segment(TcpFlags::RST, 1, 22 * MSS, 0);
     let sent = flow.on_ack(&config, &reset, 44_100);
     assert_eq!((sent.verdict, sent.supersedes), (Verdict::Send, false));
@@ -359,7 +358,7 @@ fn a_fresh_flow_lets_its_start_out() {
             break;
         }
     }
-    // The first is the base of the count; ten segments after it pass.
+    // The first is the start of the count; ten segments after it pass.
     assert_eq!(held_at, Some(12));
     assert_eq!(
         flow.hold_us(&config),

@@ -1,11 +1,11 @@
-//! The reader of `policy/tcp.h`, which decides, and that of `ackwise-headers`, by which the
-//! same frames are counted and carried, find the same segments.
+//! The parser of `policy/tcp.h`, which decides, and that of `ackwise-headers`, which counts and
+//! carries the same frames, find the same segments.
 
 use ackwise_headers::tcp;
 use ackwise_policy::{LinkKind, parse_part};
 use proptest::prelude::*;
 
-/// Bytes that headers often have at one place or another, and any other.
+/// Bytes that often occur in headers, and any other.
 fn byte() -> impl Strategy<Value = u8> {
     prop_oneof![
         3 => any::<u8>(),
@@ -18,7 +18,7 @@ fn tags() -> impl Strategy<Value = Vec<[u8; 4]>> {
     prop::collection::vec(tag, 0..4)
 }
 
-/// A TCP segment with a data offset that may be wrong.
+/// A TCP segment whose data offset may be wrong.
 fn segment() -> impl Strategy<Value = Vec<u8>> {
     let offset = prop_oneof![8 => 5..=15_u8, 1 => 0..=15_u8];
     (offset, 0..50_usize, prop::collection::vec(any::<u8>(), 110)).prop_map(
@@ -65,8 +65,8 @@ fn v6() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// A frame of a shape that is understood, or nearly: one byte of it may be another, it may be
-/// cut, and the wire may have had more.
+/// A frame of a supported shape, or nearly: one byte may be changed, it may be truncated, and it
+/// may have been longer on the wire.
 fn frame() -> impl Strategy<Value = (Vec<u8>, LinkKind, usize)> {
     let link = prop::sample::select(vec![LinkKind::Ethernet, LinkKind::Ip]);
     let change = prop::option::of((any::<prop::sample::Index>(), byte()));
@@ -142,7 +142,7 @@ proptest! {
     }
 }
 
-/// The test above would prove nothing if all of its frames were refused.
+/// The test above would prove nothing if all of its frames were rejected.
 #[test]
 fn a_good_part_of_the_frames_are_segments() {
     use proptest::strategy::ValueTree;

@@ -1,12 +1,12 @@
-//! rate-limit-literal beside an independent model of the printed listing (Statkus et al. 2021,
-//! lines 4796-4843), written from what each of its statements does.
+//! Compares rate-limit-literal with an independent model of the printed listing (Statkus et al.
+//! 2021, lines 4796-4843), written from what each of its statements does.
 
 use ackwise_policy::{Config, Event, EventFlags, EventKind, PolicyState, Verdict};
 
 const EVENTS: usize = 1_000_000;
 const RUN: usize = 4000;
 
-/// The listing's variables, by its names.
+/// The listing's variables, with its names.
 #[derive(Default)]
 struct Listing {
     begun: bool,
@@ -20,7 +20,7 @@ struct Listing {
 }
 
 impl Listing {
-    /// Lines 4796-4837: once for each segment of data.
+    /// Lines 4796-4837: once per data segment.
     fn data(&mut self, sysctl: i64, jiffies: i64, rcv_wnd: i64, mss: i64, ofo: bool) {
         if !self.begun {
             self.begun = true;
@@ -60,7 +60,7 @@ impl Listing {
         self.ack_pkt_cnt += 1;
     }
 
-    /// Line 4837 on: whether an ACK is sent now that covers so many bytes.
+    /// From line 4837 on: whether an ACK that covers this many bytes is sent now.
     fn sends(&self, unacked: i64, mss: i64) -> bool {
         unacked > self.ack_rate_val * mss
     }
@@ -94,7 +94,7 @@ fn the_header_does_what_the_listing_does() {
             .unwrap();
         let mss = 500 + draws.below_u32(1000);
         let rcv_wnd = mss * (1 + draws.below_u32(9));
-        // Paces that stay, that scatter, and paths that put data out of order.
+        // Steady paces, scattered ones, and paths that reorder data.
         let scatter = 1 + draws.below([1, 50, 2000][run % 3]);
         let disorder = [u64::MAX, 700, 50][(run / 3) % 3];
         let (mut header, mut listing) = (PolicyState::default(), Listing::default());
@@ -120,7 +120,7 @@ fn the_header_does_what_the_listing_does() {
                 let jiffies = i64::try_from(now_us / jiffy).unwrap();
                 listing.data(limit, jiffies, wnd_wide, mss_wide, ofo);
             } else {
-                // At the bound and a byte beyond it is where a slip would show.
+                // An error would show at the bound and one byte beyond it.
                 let bound = u32::try_from(listing.ack_rate_val).unwrap() * mss;
                 event.bytes = (bound + draws.below_u32(3)).saturating_sub(1);
             }
@@ -133,7 +133,7 @@ fn the_header_does_what_the_listing_does() {
             }
         }
     }
-    // Both answers are frequent, and the rate has moved: else nothing was compared.
+    // Both answers are frequent, and the rate has changed: otherwise nothing was compared.
     assert!(held > 50_000 && sent > 50_000, "{held} {sent}");
     assert!(highest > 20, "{highest}");
 }

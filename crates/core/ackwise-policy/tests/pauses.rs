@@ -1,12 +1,12 @@
-//! What the round trip shows: a queue, or a sender that had nothing to send. Over a queue SACK
-//! blocks that changed may wait.
+//! What the round trip shows: a queue, or a sender that had nothing to send. Over a queue, changed
+//! SACK blocks may wait.
 
 use ackwise_policy::{Flow, FlowConfig, Segment, TcpFlags, sys};
 
 const MSS: u32 = 1000;
-/// Round trip without a queue, us.
+/// The round trip without a queue, us.
 const RTT: u64 = 20_000;
-/// Between two segments, us.
+/// The time between two segments, us.
 const GAP: u64 = 500;
 
 /// A connection at its receiver, with timestamps in milliseconds, as Linux has them.
@@ -15,7 +15,7 @@ struct Receiver {
     config: FlowConfig,
     now: u64,
     seq: u32,
-    /// When each ACK left, and its timestamp.
+    /// The time at which each ACK left, and its timestamp.
     left: Vec<(u64, u32)>,
     held: Option<Segment>,
 }
@@ -47,7 +47,7 @@ impl Receiver {
         }
     }
 
-    /// The next segment comes, of a sender that hears ACKs after `rtt`.
+    /// Receives the next segment, from a sender that receives ACKs after `rtt`.
     fn data(&mut self, rtt: u64) {
         let mut data = self.segment();
         data.seq = self.seq;
@@ -59,7 +59,7 @@ impl Receiver {
         self.flow.on_data(&self.config, &data, 1, self.now);
     }
 
-    /// An ACK of all up to `number`, with this block behind a hole.
+    /// Sends an ACK up to `number`, with this block behind a hole.
     fn ack(&mut self, number: u32, block: Option<(u32, u32)>) -> &'static str {
         let mut ack = self.segment();
         ack.ack = number;
@@ -70,7 +70,7 @@ impl Receiver {
         }
         let ack = Segment::from_raw(ack);
         let reason = self.flow.on_ack(&self.config, &ack, self.now).reason.name();
-        // What is held is replaced by the next, or leaves by its deadline: see pause().
+        // A held ACK is replaced by the next, or leaves by its deadline: see pause().
         self.held = (reason == "held").then_some(ack);
         if self.held.is_none() {
             self.left.push((self.now, ack.raw().tsval));
@@ -78,7 +78,7 @@ impl Receiver {
         reason
     }
 
-    /// Nothing comes for this long, and what is held leaves.
+    /// Nothing arrives for this long, and a held ACK leaves.
     fn pause(&mut self, us: u64) {
         if let Some(held) = self.held.take() {
             let due = self.now + u64::from(self.flow.hold_us(&self.config));
@@ -88,7 +88,7 @@ impl Receiver {
         self.now += us;
     }
 
-    /// Data for this long, each segment acknowledged at once.
+    /// Receives data for this long, and acknowledges each segment at once.
     fn transfer(&mut self, us: u64, rtt: u64) {
         let end = self.now + us;
         while self.now < end {
@@ -98,7 +98,7 @@ impl Receiver {
         }
     }
 
-    /// Loses one segment, and returns what is said to the ACKs of the five behind it.
+    /// Loses one segment, and returns the reasons for the ACKs of the five behind it.
     fn hole(&mut self, rtt: u64) -> Vec<&'static str> {
         let number = self.seq;
         self.ack(number, None);
@@ -138,7 +138,7 @@ fn after_a_pause_every_duplicate_leaves() {
     }
 }
 
-/// At the sender an ACK comes in and lets data out at once, so each sample says next to nothing.
+/// At the sender an ACK releases data as soon as it arrives, so each sample tells almost nothing.
 #[test]
 fn each_window_in_one_burst_is_no_queue() {
     let mut receiver = Receiver::new();
@@ -157,7 +157,7 @@ fn each_window_in_one_burst_is_no_queue() {
     assert!(reasons.iter().all(|it| *it == "sack"), "{reasons:?}");
 }
 
-/// Answers of one burst each: every echo of one comes after the pause between two questions.
+/// Each answer is one burst: every echo of one comes after the pause between two requests.
 #[test]
 fn pauses_between_answers_do_not_become_the_path() {
     for pause in [300_000, 1_000_000, 5_000_000] {

@@ -1,4 +1,4 @@
-//! What must hold of the policies whatever happens to a flow.
+//! Properties that the policies must have whatever happens to a flow.
 
 use ackwise_policy::{Config, Event, EventFlags, EventKind, Policy, PolicyState, Verdict};
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ fn config(text: &str) -> Config {
     text.parse().unwrap()
 }
 
-/// The stream of candidates that a receiver and the flow's account make.
+/// The sequence of candidate ACKs that a receiver makes, and the flow's account of them.
 struct Account {
     now_us: u64,
     pending: u32,
@@ -30,7 +30,7 @@ impl Account {
         }
     }
 
-    /// What an ACK that leaves has covered.
+    /// Returns what an ACK that leaves has covered.
     fn leaves(&mut self) -> u32 {
         std::mem::take(&mut self.pending)
     }
@@ -71,7 +71,7 @@ fn any_event() -> impl Strategy<Value = (u32, Event)> {
     })
 }
 
-/// A policy with every parameter anywhere in its range.
+/// A policy with any values of its parameters.
 fn any_config() -> impl Strategy<Value = Config> {
     let policies: Vec<Policy> = Policy::all().collect();
     (
@@ -82,7 +82,7 @@ fn any_config() -> impl Strategy<Value = Config> {
             let mut config = Config::new(policy);
             for (param, value) in policy.params().iter().zip(values) {
                 let span = u64::from(param.max - param.min) + 1;
-                // Small values are where the thresholds are: take them often.
+                // The thresholds are at small values, so take them often.
                 let value = if value % 2 == 0 {
                     u64::from(value >> 1) % span.min(16)
                 } else {
@@ -96,7 +96,7 @@ fn any_config() -> impl Strategy<Value = Config> {
         })
 }
 
-/// The floor of a wait gives way to the bound of the environment.
+/// The minimum of a wait yields to the bound of the environment.
 #[test]
 fn hop_waits_no_longer_than_an_environment_allows() {
     let config = config("hop:per_hop=0,patience=1,min_patience=1");
@@ -110,7 +110,7 @@ fn hop_waits_no_longer_than_an_environment_allows() {
     for now_us in [0, 1, 2] {
         state.step(&config, &window(Event::data(now_us)));
     }
-    // A gap of 1 us, two segments missing, an eighth of a gap for each: less than 1 us.
+    // A gap of 1 us, two segments missing, an eighth of a gap for each: below 1 us.
     let ack = Event {
         segments: 1,
         ..window(Event::ack(2))
@@ -159,8 +159,8 @@ proptest! {
         }
     }
 
-    /// Clocks wrap: where zero lies must not matter. The paper's listing as printed times its
-    /// first window from zero of the clock, so for that one it does.
+    /// Clocks wrap, so the position of zero must not matter. The paper's listing as printed times
+    /// its first window from zero of the clock, so there it does.
     #[test]
     fn no_policy_knows_what_time_it_is(
         config in any_config(),
@@ -221,7 +221,7 @@ proptest! {
         let config = config(&format!("police:cir={cir},cbs={cbs}"));
         let mut state = PolicyState::default();
         let mut account = Account { now_us: 0, pending: 0 };
-        // Every interval that starts with a departure: here the whole run.
+        // Every interval that starts with a departure; here that is the whole run.
         let mut begin = None;
         let mut bytes = 0u64;
         for (after, len) in acks {
@@ -252,8 +252,8 @@ proptest! {
                 bytes += 52;
             }
         }
-        // Tokens wait for the next candidate, 500 us at most: below the 1.04 ms
-        // that one of 52 bytes takes at the highest rate, so none are lost.
+        // Tokens wait for the next candidate for at most 500 us: less than the 1.04 ms that one of
+        // 52 bytes takes at the highest rate, so none are lost.
         prop_assert!(bytes + 104 >= u64::from(cir) * 2, "{bytes} of {}", cir * 2);
     }
 
@@ -288,7 +288,7 @@ proptest! {
         let config = config(&format!("tack:beta={beta}"));
         let mut state = PolicyState::default();
         let mut account = Account { now_us: 0, pending: 0 };
-        // A candidate each 100 us: 29 MB/s at least, 1.1 MB on the path.
+        // One candidate every 100 us: at least 29 MB/s, 1.1 MB on the path.
         let mut left = Vec::new();
         for _ in 0..4000 {
             let event = account.ack(100, step);

@@ -1,12 +1,12 @@
-//! Who fills the link that the ACKs leave by: `policy/include/ackwise/uplink.h`.
+//! Finding out who fills the link that the ACKs leave by (`policy/include/ackwise/uplink.h`).
 
 use ackwise_policy::{Uplink, sys};
 
-/// Bytes between two looks at 1 Mbit/s.
+/// The bytes between two looks at 1 Mbit/s.
 const LOOK: u64 = 12_500;
-/// Looks for which others count as there after they were seen.
+/// The number of looks for which others count as present after they were seen.
 const STAYS: u32 = sys::AW_UPLINK_STAYS;
-/// A window of the largest rate, in looks.
+/// The window of the largest rate, in looks.
 const WINDOW: u32 = sys::AW_UPLINK_WINDOW;
 
 /// An interface and the totals of its bytes.
@@ -18,8 +18,7 @@ struct Interface {
 }
 
 impl Interface {
-    /// Looks `looks` times, with so many bytes before each. Returns what the last look
-    /// said.
+    /// Looks `looks` times, with this many bytes before each. Returns the result of the last look.
     fn looks(&mut self, looks: u32, rest: u64, others: u64) -> u32 {
         let mut shared = 0;
         for _ in 0..looks {
@@ -41,7 +40,7 @@ fn others_fill_the_link_from_an_eighth_of_its_rate_on() {
 
 #[test]
 fn the_answer_is_the_time_of_two_full_packets() {
-    // 3028 bytes at 12,500 bytes in 100 ms; a mean comes near its rate from below.
+    // 3028 bytes at 12,500 bytes in 100 ms; the mean approaches its rate from below.
     let us = Interface::default().looks(400, LOOK / 2, LOOK / 2);
     assert!((24_224..=24_500).contains(&us), "{us}");
     // A link of 10 Mbit/s.
@@ -49,7 +48,7 @@ fn the_answer_is_the_time_of_two_full_packets() {
     assert!((2_422..=2_450).contains(&us), "{us}");
 }
 
-/// A full packet on an idle uplink is its largest rate, and fills nothing.
+/// A full packet on an idle uplink is its largest rate, but does not fill it.
 #[test]
 fn less_than_two_full_packets_fill_nothing() {
     let mut interface = Interface::default();
@@ -64,14 +63,14 @@ fn less_than_two_full_packets_fill_nothing() {
 fn others_count_as_there_for_a_while_after_they_were_seen() {
     let mut interface = Interface::default();
     interface.looks(400, LOOK / 2, LOOK / 2);
-    // The mean takes some looks to fall below an eighth; then the others stay for STAYS.
+    // The mean takes some looks to fall below an eighth; then the others count for STAYS more.
     let gone = (1..=200).find(|_| interface.looks(1, LOOK / 2, 0) == 0);
     let gone = gone.expect("they are forgotten");
     assert!((STAYS..STAYS + 40).contains(&gone), "after {gone} looks");
 }
 
-/// The comparison is with the largest rate, not with the bytes of the ACKs: ACKs that push
-/// the others aside do not make them disappear.
+/// The comparison is with the largest rate, not with the bytes of the ACKs: ACKs that displace the
+/// others do not make them disappear.
 #[test]
 fn acks_that_push_others_aside_change_nothing() {
     let mut interface = Interface::default();
@@ -83,7 +82,7 @@ fn acks_that_push_others_aside_change_nothing() {
 fn the_largest_rate_is_forgotten_after_two_windows() {
     let mut interface = Interface::default();
     interface.looks(100, 20 * LOOK, 0);
-    // An eighth of the present rate, but not of what it was.
+    // An eighth of the present rate, but not of the earlier one.
     assert_eq!(interface.looks(WINDOW - 100, LOOK / 2, LOOK / 2), 0);
     assert!(interface.looks(2 * WINDOW, LOOK / 2, LOOK / 2) > 0);
 }

@@ -1,4 +1,4 @@
-//! Replays policy/vectors natively, and keeps the set complete.
+//! Replays policy/vectors natively, and checks that the set is complete.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ fn every_policy_has_vectors_and_keeps_to_them() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Says whether the vectors of a policy hold when each event is changed.
+/// Whether the vectors of a policy still hold if each event is changed.
 fn hold_when(policy: Policy, change: fn(&mut Event)) -> bool {
     let file = vectors::policy_file(&vectors::directory(), policy);
     let read = vectors::read_policy(&file).unwrap_or_else(|e| panic!("{e}"));
@@ -49,8 +49,8 @@ fn hold_when(policy: Policy, change: fn(&mut Event)) -> bool {
     })
 }
 
-/// A policy without `AW_READS_TIME` is shown no time: its vectors hold all the same.
-/// One with it has a verdict that hangs on the time, or it says so for nothing.
+/// A policy without `AW_READS_TIME` is shown no time, and its vectors still hold. A policy with it
+/// has a verdict that depends on the time; otherwise the flag is needless.
 #[test]
 fn who_reads_the_time_says_so() {
     for policy in Policy::all() {
@@ -62,7 +62,7 @@ fn who_reads_the_time_says_so() {
     }
 }
 
-/// The same of a CPU that is short of time, and `AW_READS_BUSY`.
+/// The same for a CPU that is short of time, and `AW_READS_BUSY`.
 #[test]
 fn who_reads_that_the_cpu_is_busy_says_so() {
     for policy in Policy::all() {
@@ -108,7 +108,7 @@ fn the_contract_answers_as_written_and_every_reason_is_shown() {
         .iter()
         .flat_map(|t| t.steps.iter().filter_map(|s| s.expect.map(|e| e.reason)))
         .collect();
-    // No policy drops; and no room is a matter of the environment, not of the contract.
+    // No policy drops; and lack of room is a matter of the environment, not of the contract.
     let missing: Vec<&str> = Reason::all()
         .filter(|r| !shown.contains(r) && !["dropped", "no-hold"].contains(&r.name()))
         .map(Reason::name)
@@ -120,7 +120,7 @@ fn the_contract_answers_as_written_and_every_reason_is_shown() {
     );
 }
 
-/// docs/contract.md names a trace for each reason. It is there, and gives that answer.
+/// docs/contract.md names a trace for each reason. The trace exists, and gives that reason.
 #[test]
 fn the_page_of_the_contract_names_traces_that_show_its_reasons() {
     let page = std::fs::read_to_string(vectors::directory().join("../../docs/contract.md"))
@@ -148,7 +148,7 @@ fn the_page_of_the_contract_names_traces_that_show_its_reasons() {
         );
         listed.push(reason.to_owned());
     }
-    // These withhold, or are not the contract's.
+    // These withhold, or do not come from the contract.
     let others = ["held", "dropped", "policy", "no-hold"];
     let missing: Vec<&str> = Reason::all()
         .map(Reason::name)
@@ -157,7 +157,7 @@ fn the_page_of_the_contract_names_traces_that_show_its_reasons() {
     assert!(missing.is_empty(), "docs/contract.md lacks {missing:?}");
 }
 
-/// What stands under the name of a finding of the security review, in all vectors.
+/// Replays everything named after a finding of the security review, in all vectors.
 fn finding(name: &str) {
     let prefix = format!("{name}: ");
     let directory = vectors::directory();
@@ -341,9 +341,10 @@ fn errors_say_where_and_what() {
     );
 }
 
-/// DDA's growth lies within the start of a flow. Alone, it acknowledges after segments 1, 3, 6 and
-/// 10, and then every fourth. Under the contract the first ACK and those of the next ten segments
-/// leave whatever the policy says, and those of every fourth from then on: what runs is d = 4.
+/// DDA's growth lies within the start of a flow. By itself, it acknowledges after segments 1, 3, 6
+/// and 10, and then every fourth. Under the contract, the first ACK and those of the next ten
+/// segments leave whatever the policy says, and from then on those of every fourth: effectively
+/// d = 4.
 #[test]
 fn the_growth_of_dda_lies_in_the_start_of_a_flow() {
     let config: ackwise_policy::Config = "dda".parse().unwrap();

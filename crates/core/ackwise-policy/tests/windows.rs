@@ -1,5 +1,5 @@
-//! Windows of connections whose two sides do not offer the same scale. The vectors' handshakes
-//! always do.
+//! Windows of connections whose two sides do not offer the same scale. In the vectors' handshakes
+//! they always do.
 
 use ackwise_policy::{Flow, FlowConfig, Handshake, Segment, TcpFlags, sys};
 
@@ -18,7 +18,7 @@ fn segment(flags: TcpFlags) -> sys::aw_seg {
     }
 }
 
-/// A flow past its start. The receiver's SYN offers a scale, the sender's answer takes it or not.
+/// A flow past its start. The receiver's SYN offers a scale; the sender's answer accepts it or not.
 fn flow(config: &FlowConfig, taken: bool) -> Flow {
     let mut handshake = Handshake::default();
     let mut syn = segment(TcpFlags::SYN);
@@ -52,8 +52,8 @@ fn ack(number: u32, window: u16) -> Segment {
     Segment::from_raw(ack)
 }
 
-/// A scale that was refused is not the unit of the window (RFC 7323 §2.2), so rounding explains
-/// nothing: the right edge moves back by two bytes.
+/// A scale that was refused is not the unit of the window (RFC 7323 §2.2), so rounding is no
+/// explanation: the right edge moves back by two bytes.
 #[test]
 fn a_refused_scale_excuses_no_window_that_shrinks() {
     let config = FlowConfig::new(&"every-n:n=256,warm=0".parse().expect("a policy"));
@@ -67,7 +67,7 @@ fn a_refused_scale_excuses_no_window_that_shrinks() {
     };
     assert_eq!(reason(false, 49_000), "held", "the edge stays");
     assert_eq!(reason(false, 48_998), "window-shrinks");
-    // In units of 128 bytes 7 units less are 896 bytes: the edge moved on.
+    // In units of 128 bytes, 7 units less are 896 bytes: the edge moved forward.
     assert_eq!(reason(true, 49_993), "held");
     // 8 units are 1024 bytes; the edge moved back by 24, less than a unit: rounding.
     assert_eq!(reason(true, 49_992), "held");

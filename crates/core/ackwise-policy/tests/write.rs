@@ -1,4 +1,4 @@
-//! What is written is read back, field by field.
+//! A segment that is written is read back the same, field by field.
 
 use ackwise_policy::{LinkKind, Options, Segment, parse, sys, vectors};
 use proptest::prelude::*;
@@ -63,7 +63,7 @@ fn any_segment() -> impl Strategy<Value = sys::aw_seg> {
             s.sack[..n].copy_from_slice(&opts.3[..n]);
         }
         if has(Options::ACCECN) {
-            // Which counters an option has follows from its kind and its length.
+            // The counters in an option follow from its kind and length.
             let counters = opts.5.map_or(0, |n| 1 + n % 3);
             let value = |i: usize| opts.3[i] & 0xff_ffff;
             let (first, last) = if opts.1 & 1 == 0 {
@@ -81,14 +81,14 @@ fn any_segment() -> impl Strategy<Value = sys::aw_seg> {
     })
 }
 
-/// Fields that the vectors know, all but where the headers begin.
+/// The fields that the vectors know, except the offsets of the headers.
 const FIELDS: [&str; 17] = [
     "src", "dst", "ecn", "ttl", "seq", "ack", "payload", "window", "mss", "wscale", "flags",
     "opts", "ts", "ce_bytes", "e0_bytes", "e1_bytes", "sack",
 ];
 
-/// The one's complement sum of everything, which is all ones if it is right.
-/// Not the code of `ackwise_headers`, by which the packet was written.
+/// The one's complement sum of everything, which is all ones if it is correct. This is not the code
+/// of `ackwise_headers`, which wrote the packet.
 fn sums_up(parts: &[&[u8]]) -> bool {
     let bytes: Vec<u8> = parts.concat();
     let mut sum = 0u32;
@@ -107,7 +107,7 @@ proptest! {
         let link = if ethernet { LinkKind::Ethernet } else { LinkKind::Ip };
         let segment = Segment::from_raw(raw);
         let Some(packet) = segment.to_packet(link) else {
-            // Only a crowd of options does not fit: SACK blocks among them.
+            // Only many options together do not fit, SACK blocks among them.
             prop_assert!(segment.options().contains(Options::SACK));
             return Ok(());
         };

@@ -1,11 +1,11 @@
-//! What a packet costs in a queue with an ACK filter, for queues of 10 and 1000
-//! packets: it must not grow with the queue.
+//! The cost of a packet in a queue with an ACK filter, for queues of 10 and 1000 packets: it must
+//! not grow with the length of the queue.
 //!
 //! `cargo bench -p ackwise-queue --bench filter`
 //!
-//! The queue holds data of other flows, one packet in and one out at a time, so
-//! that its length stays; every second arrival is an ACK of a flow that has one
-//! waiting. Medians of several passes; the first pass is not counted.
+//! The queue holds data of other flows, with one packet in and one out at a time, so that its
+//! length stays the same; every second arrival is an ACK of a flow that has one waiting. The result
+//! is the median of several passes; the first pass is not counted.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

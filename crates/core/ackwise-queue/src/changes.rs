@@ -1,32 +1,32 @@
 //! Rates and delays that change over time.
 //!
-//! A [`RateSchedule`] says what a wire can carry at each time: as a step function of rates, or as
-//! delivery opportunities, which is what traces of mahimahi are (Netravali et al., "Mahimahi",
-//! USENIX ATC 2015). A [`DelaySchedule`] is a step function of delays, [`Outages`] are spans in
-//! which nothing is sent. All of them may repeat, and all are exact to the nanosecond.
+//! A [`RateSchedule`] gives what a wire can carry at each time: as a step function of rates, or as
+//! delivery opportunities like the traces of mahimahi (Netravali et al., "Mahimahi", USENIX ATC
+//! 2015). A [`DelaySchedule`] is a step function of delays, and [`Outages`] are spans in which
+//! nothing is sent. All of them may repeat, and all are exact to the nanosecond.
 
 use std::sync::Arc;
 
 use crate::Nanos;
 
-/// A packet that would wait for more outages than this never leaves.
+/// A packet that would have to wait for more outages than this never leaves.
 const MAX_OUTAGES: u32 = 100_000;
 
-/// What changes on a link in the course of time.
+/// How a link changes over time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LinkChanges {
-    /// The rate; without it the rate of the link's configuration holds.
+    /// The rate; without it, the rate of the link's configuration applies.
     pub rate: Option<Arc<RateSchedule>>,
     /// Spans in which nothing is sent. They need `rate`.
     pub outages: Option<Arc<Outages>>,
-    /// The delay; without it the delay of the link's configuration holds.
+    /// The delay; without it, the delay of the link's configuration applies.
     pub delay: Option<Arc<DelaySchedule>>,
 }
 
-/// A value that holds from a time on.
+/// A value that applies from a certain time on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step<T> {
-    /// When it begins, in nanoseconds after the schedule's origin.
+    /// The time at which it begins, in nanoseconds after the schedule's origin.
     pub at_ns: Nanos,
     /// The value.
     pub value: T,
@@ -39,10 +39,10 @@ pub enum ScheduleError {
     /// There are no entries.
     #[error("there is no entry")]
     Empty,
-    /// The first step begins later than the schedule.
+    /// The first step does not begin at the start of the schedule.
     #[error("the first entry must be at time 0")]
     LateStart,
-    /// An entry, by its index, begins no later than the one before.
+    /// The entry with this index does not begin after the one before.
     #[error("entry {0} goes back in time")]
     Backwards(usize),
     /// The schedule repeats before its last entry begins.
@@ -57,7 +57,7 @@ pub enum ScheduleError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Steps<T> {
     steps: Vec<Step<T>>,
-    /// The time after which it begins anew; `None`: the last step holds for good.
+    /// The time after which it repeats. If `None`, the last step applies for good.
     period: Option<Nanos>,
 }
 
@@ -80,7 +80,7 @@ impl<T: Copy> Steps<T> {
         Ok(Self { steps, period })
     }
 
-    /// The index of the step that holds at an offset into the period.
+    /// The index of the step that applies at an offset into the period.
     fn index_at(&self, offset: Nanos) -> usize {
         self.steps.partition_point(|step| step.at_ns <= offset) - 1
     }
@@ -91,8 +91,8 @@ impl<T: Copy> Steps<T> {
         self.steps[self.index_at(offset)].value
     }
 
-    /// The function moved so that its time 0 is the caller's `origin`. What does not repeat has its
-    /// first value before that.
+    /// The function moved so that its time 0 is the caller's `origin`. If it does not repeat, its
+    /// first value applies before that.
     fn moved_to(&self, origin: Nanos) -> (Self, Nanos) {
         match self.period {
             Some(period) => (self.clone(), (period - origin % period) % period),
@@ -136,19 +136,19 @@ pub(crate) struct Fluid {
     in_period: Option<u128>,
 }
 
-/// Times at which a wire delivers a number of bytes at once.
+/// Times at which a wire can deliver a number of bytes at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Opportunities {
-    /// Offsets into the period, more than 0 and not more than the period, in order.
+    /// Offsets into the period, above 0 and at most the period, in order.
     at_ns: Vec<Nanos>,
     period: Nanos,
-    /// What each of them carries.
+    /// The bytes that each opportunity carries.
     pub(crate) bytes: u32,
 }
 
 impl RateSchedule {
-    /// Rates in bits per second, each from its time on. A rate may be 0. With a `period` they
-    /// begin anew after that time.
+    /// Rates in bits per second, each from its time on. A rate may be 0. With a `period`, they
+    /// repeat after that time.
     ///
     /// # Errors
     /// The steps are out of order, or the wire would send nothing for good.
@@ -166,7 +166,7 @@ impl RateSchedule {
         })
     }
 
-    /// One rate in bits per second for good; 0 is taken as 1.
+    /// A constant rate in bits per second; 0 counts as 1.
     #[must_use]
     pub fn constant(rate_bps: u64) -> Self {
         let rates = Steps {
@@ -181,9 +181,9 @@ impl RateSchedule {
         }
     }
 
-    /// Delivery opportunities as mahimahi has them: at each of these times, in nanoseconds, `bytes`
-    /// can be delivered at once, to one packet or to several. What finds no packet is lost. The
-    /// list begins anew at its last time; several opportunities may be at the same time.
+    /// Delivery opportunities as in mahimahi: at each of these times, in nanoseconds, `bytes` can
+    /// be delivered at once, to one packet or to several. An opportunity without a packet is lost.
+    /// The list repeats after its last time; several opportunities may be at the same time.
     ///
     /// # Errors
     /// The times are out of order, or there is none after 0.
@@ -195,8 +195,8 @@ impl RateSchedule {
         if period == 0 || bytes == 0 {
             return Err(ScheduleError::NothingSent);
         }
-        // An opportunity at 0 is at the end of the round before, too. Before the first round
-        // nothing can have come that would use it.
+        // An opportunity at 0 is also at the end of the previous round. Before the first round no
+        // packet can have arrived that would use it.
         let zeros = at_ns.partition_point(|&at| at == 0);
         at_ns.rotate_left(zeros);
         let from = at_ns.len() - zeros;
@@ -210,13 +210,13 @@ impl RateSchedule {
         })
     }
 
-    /// Whether it is made of delivery opportunities, not of rates.
+    /// Whether it consists of delivery opportunities rather than rates.
     #[must_use]
     pub fn is_opportunities(&self) -> bool {
         matches!(self.process, Process::Opportunities(_))
     }
 
-    /// The time after which it begins anew, in nanoseconds; `None` if it does not.
+    /// The time after which it repeats, in nanoseconds; `None` if it does not.
     #[must_use]
     pub fn period_ns(&self) -> Option<Nanos> {
         match &self.process {
@@ -225,8 +225,8 @@ impl RateSchedule {
         }
     }
 
-    /// The mean rate in bits per second, at least 1: over a period, or without one up to the last
-    /// step and as long again.
+    /// The mean rate in bits per second, at least 1: over a period or, if it does not repeat, over
+    /// twice the time up to the last step.
     #[must_use]
     pub fn mean_bps(&self) -> u64 {
         let (work, span) = match &self.process {
@@ -243,7 +243,7 @@ impl RateSchedule {
         u64::try_from(work / u128::from(span)).map_or(u64::MAX, |mean| mean.max(1))
     }
 
-    /// The schedule for a clock on which it begins at `origin`.
+    /// The schedule on a clock on which it begins at `origin`.
     pub(crate) fn on_clock(&self, origin: Nanos) -> Clocked {
         match &self.process {
             Process::Fluid(fluid) => {
@@ -265,7 +265,7 @@ impl RateSchedule {
 #[derive(Debug, Clone)]
 pub(crate) struct Clocked {
     pub(crate) process: ClockedProcess,
-    /// What is added to the clock to get the schedule's time.
+    /// The offset from the clock to the schedule's time.
     pub(crate) shift: Nanos,
 }
 
@@ -275,7 +275,7 @@ pub(crate) enum ClockedProcess {
     Opportunities(Opportunities),
 }
 
-/// When something is sent, and how much more could have been.
+/// The time at which something is sent, and how much more could have been sent by then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Finish {
     pub(crate) at_ns: Nanos,
@@ -302,7 +302,7 @@ impl Fluid {
         }
     }
 
-    /// What can be sent from the origin until `t`, in bits · 10⁹.
+    /// The work that can be done from the origin until `t`, in bits · 10⁹.
     pub(crate) fn work_until(&self, t: Nanos) -> u128 {
         let (rounds, offset) = match (self.rates.period, self.in_period) {
             (Some(period), Some(each)) => (u128::from(t / period) * each, t % period),
@@ -314,8 +314,8 @@ impl Fluid {
         rounds + self.before[index] + inside
     }
 
-    /// The earliest time at which so much can have been sent since the origin; `target` is more
-    /// than 0.
+    /// The earliest time by which this much can have been sent since the origin; `target` is above
+    /// 0.
     fn reaches(&self, target: u128) -> Finish {
         let (rounds, rest) = match self.in_period {
             Some(each) => ((target - 1) / each, (target - 1) % each + 1),
@@ -334,7 +334,7 @@ impl Fluid {
         }
     }
 
-    /// When `work` that begins at `from` is done, outages left out.
+    /// The time at which `work` that begins at `from` is done; nothing is sent during outages.
     pub(crate) fn finish(&self, from: Nanos, mut work: u128, outages: Option<&Pauses>) -> Finish {
         let mut from = from;
         let mut passed = 0;
@@ -361,7 +361,7 @@ impl Fluid {
 }
 
 impl Opportunities {
-    /// When the opportunity of this number is.
+    /// The time of the opportunity with this number.
     pub(crate) fn time(&self, number: u64) -> Nanos {
         if number == u64::MAX {
             return Nanos::MAX;
@@ -373,7 +373,7 @@ impl Opportunities {
             .saturating_add(offset)
     }
 
-    /// The number of the first one at `t` or later.
+    /// The number of the first opportunity at `t` or later.
     pub(crate) fn first_from(&self, t: Nanos) -> u64 {
         let rounds = t.saturating_sub(1) / self.period;
         let offset = t - rounds * self.period;
@@ -381,8 +381,8 @@ impl Opportunities {
         (rounds * self.at_ns.len() as u64).saturating_add(index as u64)
     }
 
-    /// The number of the first one from this number on that is not in an outage; `u64::MAX`, whose
-    /// time never comes, if there is none.
+    /// The number of the first opportunity from this number on that is not in an outage;
+    /// `u64::MAX`, whose time never comes, if there is none.
     pub(crate) fn usable(&self, mut number: u64, outages: Option<&Pauses>) -> u64 {
         let Some(outages) = outages else {
             return number;
@@ -399,16 +399,16 @@ impl Opportunities {
     }
 }
 
-/// A span of time.
+/// A time span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outage {
-    /// When it begins, in nanoseconds.
+    /// Start, in nanoseconds.
     pub start: Nanos,
-    /// When it is over.
+    /// End, in nanoseconds.
     pub end: Nanos,
 }
 
-/// Spans in which a wire sends nothing; they repeat.
+/// Repeating spans in which a wire sends nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outages {
     spans: Vec<Outage>,
@@ -416,8 +416,8 @@ pub struct Outages {
 }
 
 impl Outages {
-    /// Makes outages that repeat after `period`. Spans are within it, in order, and apart from
-    /// each other.
+    /// Creates outages that repeat after `period`. The spans must be within it, in order, and not
+    /// touch each other.
     ///
     /// # Errors
     /// There are none, they are out of order, or they leave no time to send.
@@ -450,12 +450,12 @@ impl Outages {
 #[derive(Debug, Clone)]
 pub(crate) struct Pauses {
     outages: Arc<Outages>,
-    /// What is added to the schedule's time to get that of the outages.
+    /// The offset from the schedule's time to that of the outages.
     shift: Nanos,
 }
 
 impl Pauses {
-    /// Outages that begin at `origin` of a clock, on another that is `shift` later.
+    /// Outages that begin at `origin` of a clock, on another clock that is `shift` ahead.
     pub(crate) fn new(outages: Arc<Outages>, origin: Nanos, shift: Nanos) -> Self {
         let period = u128::from(outages.period);
         // `origin` + `shift` on the other clock is time 0 of the outages.
@@ -467,7 +467,7 @@ impl Pauses {
         }
     }
 
-    /// The outage that holds at `t`, or else the next one, on the clock of `t`.
+    /// The outage at `t`, or else the next one, on the clock of `t`.
     fn next(&self, t: Nanos) -> Outage {
         let Outages { spans, period } = &*self.outages;
         let own = t.saturating_add(self.shift);
@@ -478,7 +478,7 @@ impl Pauses {
             None => (round + 1, spans[0]),
         };
         let base = round.saturating_mul(*period);
-        // The clock of `t` cannot show what was before its time 0.
+        // The clock of `t` cannot represent times before its 0.
         Outage {
             start: base.saturating_add(span.start).saturating_sub(self.shift),
             end: base.saturating_add(span.end).saturating_sub(self.shift),
@@ -493,8 +493,8 @@ pub struct DelaySchedule {
 }
 
 impl DelaySchedule {
-    /// Delays in nanoseconds, each for packets that have left the sender from its time on. With
-    /// a `period` they begin anew after that time.
+    /// Delays in nanoseconds, each for packets that leave the sender from its time on. With a
+    /// `period`, they repeat after that time.
     ///
     /// # Errors
     /// The steps are out of order.
@@ -510,14 +510,14 @@ impl DelaySchedule {
         self.delays.at(t)
     }
 
-    /// The least delay, in nanoseconds.
+    /// The minimum delay, in nanoseconds.
     #[must_use]
     pub fn least(&self) -> Nanos {
         let delays = self.delays.steps.iter().map(|step| step.value);
         delays.min().unwrap_or(0)
     }
 
-    /// The schedule for a clock on which it begins at `origin`.
+    /// The schedule on a clock on which it begins at `origin`.
     pub(crate) fn on_clock(&self, origin: Nanos) -> ClockedDelay {
         let (delays, shift) = self.delays.moved_to(origin);
         ClockedDelay { delays, shift }

@@ -20,8 +20,8 @@ pub struct ChannelConfig<F> {
     pub link: LinkConfig,
     /// The queue before the wire; the limit in `link` is ignored.
     pub queue: QueueConfig,
-    /// Bytes of each offered length that are the link's header and not part of the IP
-    /// packet. Middleboxes charge for the IP packet only.
+    /// The bytes of each offered length that are the link's header rather than the IP packet.
+    /// Middleboxes charge for the IP packet only.
     pub header: u32,
     /// Drops packets that exceed a rate, before everything else.
     pub police: Option<PoliceConfig<F>>,
@@ -29,7 +29,7 @@ pub struct ChannelConfig<F> {
     pub shape: Option<ShapeConfig<F>>,
     /// Bundles packets, after the shaper and before the queue.
     pub mux: Option<MuxConfig<F>>,
-    /// Fills the gaps between stretched ACKs, after the wire.
+    /// Fills the gaps between stretch ACKs, after the wire.
     pub reconstruct: Option<ReconstructConfig>,
 }
 
@@ -49,7 +49,7 @@ impl<F> ChannelConfig<F> {
     }
 }
 
-/// What the middleboxes did; `None` for one that there is not.
+/// What the middleboxes did; `None` for one that is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BoxStats {
     /// The policer.
@@ -68,13 +68,13 @@ struct Boxes<P: Packet> {
     shape: Option<Shaper<P>>,
     mux: Option<Mux<P>>,
     reconstruct: Option<Reconstructor<P>>,
-    /// Packets that a middlebox had accepted and the link's queue then refused.
+    /// Packets that a middlebox accepted and the link's queue then rejected.
     rejected: VecDeque<(P, DropCause)>,
     now: Nanos,
 }
 
-/// Policer → shaper → multiplexer → queue → wire → reconstructor. Every middlebox is
-/// optional. It has the calls of a [`Link`], and without middleboxes it behaves as one.
+/// Policer → shaper → multiplexer → queue → wire → reconstructor. Every middlebox is optional. It
+/// has the methods of a [`Link`], and without middleboxes it behaves like one.
 ///
 /// If the queue refuses a packet that a middlebox releases, the packet comes back as
 /// [`Departure::Dropped`].
@@ -85,7 +85,7 @@ pub struct Channel<P: Packet> {
 }
 
 impl<P: Packet> Channel<P> {
-    /// Makes an empty channel.
+    /// Creates an empty channel.
     #[must_use]
     pub fn new(config: ChannelConfig<P::Flow>) -> Self {
         let plain = config.police.is_none()
@@ -121,14 +121,13 @@ impl<P: Packet> Channel<P> {
         &mut self.link
     }
 
-    /// Has rate and delay of the link change over time, by schedules that begin at `origin`. Call
+    /// Makes the link's rate and delay change over time, by schedules that begin at `origin`. Call
     /// it before the first packet.
     pub fn vary(&mut self, changes: &LinkChanges, origin: Nanos) {
         self.link.vary(changes, origin);
     }
 
-    /// Advances the queue to `now`, so that its length and its statistics are those of this
-    /// time.
+    /// Advances the queue to `now`, so that its length and statistics are up to date.
     pub fn advance(&mut self, now: Nanos) {
         self.link.advance(now);
     }
@@ -146,7 +145,7 @@ impl<P: Packet> Channel<P> {
             })
     }
 
-    /// Packets that wait or are on the wire, those in middleboxes included.
+    /// Packets that wait or are on the wire, including those in middleboxes.
     #[must_use]
     pub fn backlog(&self) -> usize {
         self.link.backlog() + self.boxes.as_ref().map_or(0, |boxes| boxes.packets())
@@ -161,7 +160,7 @@ impl<P: Packet> Channel<P> {
         }
     }
 
-    /// When to call [`pop_due`](Self::pop_due) next, or `None` if the channel is empty.
+    /// The time of the next call of [`pop_due`](Self::pop_due), or `None` if the channel is empty.
     #[inline]
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Nanos> {
@@ -193,7 +192,7 @@ impl<P: Packet> Boxes<P> {
             + self.reconstruct.as_ref().map_or(0, Reconstructor::packets)
     }
 
-    /// When a middlebox before the queue next releases a packet.
+    /// The time at which a middlebox before the queue next releases a packet.
     fn feed_due(&self) -> Option<Nanos> {
         earliest([
             self.shape.as_ref().and_then(Shaper::due),
@@ -214,7 +213,7 @@ impl<P: Packet> Boxes<P> {
     ) -> Verdict<P> {
         self.now = self.now.max(now);
         let now = self.now;
-        // First release what was due before this packet came.
+        // First release the packets that were due before this one arrived.
         while let Some(due) = self.feed_due().filter(|due| *due < now) {
             self.feed(link, due);
         }
@@ -223,7 +222,7 @@ impl<P: Packet> Boxes<P> {
             return Verdict::Rejected(packet, DropCause::Policed);
         }
         let verdict = self.shape(link, packet, len, now);
-        // A packet whose tokens are there, or that comes exactly at a tick, does not wait.
+        // A packet that has its tokens, or arrives exactly at a tick, does not wait.
         while let Some(due) = self.feed_due().filter(|due| *due <= now) {
             self.feed(link, due);
         }
@@ -262,7 +261,7 @@ impl<P: Packet> Boxes<P> {
         }
     }
 
-    /// Releases the packet that is due at `due`, the earliest of all.
+    /// Releases the packet that is due at `due`, the earliest of all middleboxes.
     fn feed(&mut self, link: &mut Link<P, Discipline<P>>, due: Nanos) {
         let shaped = self.shape.as_mut().and_then(|shape| shape.pop(due));
         let verdict = if let Some((packet, len)) = shaped {

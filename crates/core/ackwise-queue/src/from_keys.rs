@@ -1,4 +1,4 @@
-//! Queues from the keys of a configuration file.
+//! Creates queues from the keys of a configuration file.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::{
 };
 
 impl QueueConfig {
-    /// Makes the configuration of a queue before `link` from the keys of a file. ns-2's RED
+    /// Creates the configuration of a queue before `link` from the keys of a file. ns-2's RED
     /// depends on the rate and the delay of the link.
     #[must_use]
     pub fn from_keys(queue: &Queue, link: &LinkConfig) -> Self {
-        // Without `..`, so that no key is left behind. cake is the kernel's alone.
+        // Without `..`, so that no key is forgotten. Only the kernel has cake.
         let Queue {
             limit,
             counts_sending,
@@ -91,7 +91,7 @@ fn fq_codel_config(keys: &FqCodel, link: &LinkConfig) -> FqCodelConfig {
     }
 }
 
-/// RED by a preset, with the keys that differ from it.
+/// RED from a preset, with the keys that differ from it.
 fn red_config(red: &Red, link: &LinkConfig) -> RedConfig {
     let rate = link.rate_bps.unwrap_or(u64::MAX);
     let mean_packet = red.mean_packet.unwrap_or(500);
@@ -111,7 +111,7 @@ fn red_config(red: &Red, link: &LinkConfig) -> RedConfig {
             config.unit = RedUnit::Bytes;
             (config.min, config.max) = (min as f64, max as f64);
         }
-        // Units that differ are refused when the file is read.
+        // Mixed units are rejected when the file is read.
         _ => {}
     }
     config.max_p = red.max_probability.unwrap_or(config.max_p);

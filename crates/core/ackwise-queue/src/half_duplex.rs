@@ -5,31 +5,30 @@ use crate::link::{Link, Verdict};
 use crate::queue::QueueDiscipline;
 use crate::wifi::{Wifi, WifiConfig, WifiStats};
 
-/// Whose turn it is on a medium that two directions share.
+/// A medium that two directions share; it decides whose turn it is.
 ///
-/// On a plain one ([`new`](Self::new)) each direction keeps its own queue, rate and delay. While both have something to send
-/// they alternate packet by packet, as stations with equal chances of the channel do on
-/// average. There are no collisions, and no time is spent on sensing the channel. A
-/// direction that waits alone sends without pause. [`wifi`](Self::wifi) is a medium that has them.
+/// With [`new`](Self::new), each direction keeps its own queue, rate and delay. While both have
+/// something to send, they alternate packet by packet, as stations with equal access do on average.
+/// There are no collisions, and sensing the channel takes no time. A direction that waits alone
+/// sends without pause. [`wifi`](Self::wifi) models collisions and channel access.
 ///
 /// Queues catch up lazily, so both links must have advanced to the same time: call
-/// [`advance`](Self::advance) before anything is asked of one of them, and
-/// [`enqueue`](Self::enqueue) of this type instead of the link's. A link's own
-/// [`next_wakeup`](Link::next_wakeup) may come before it has anything to deliver, because
-/// the other direction went first.
+/// [`advance`](Self::advance) before querying either link, and [`enqueue`](Self::enqueue) of this
+/// type instead of the link's. A link's own [`next_wakeup`](Link::next_wakeup) may come before it
+/// has anything to deliver, because the other direction went first.
 ///
-/// Both links need a rate; one without occupies the medium for no time.
+/// Both links need a rate; a link without one occupies the medium for no time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HalfDuplex {
     /// The direction that sent last.
     last: usize,
-    /// Who contends for the medium, if it is one of IEEE 802.11.
+    /// The contention for the medium, if it is IEEE 802.11.
     wifi: Option<Box<Wifi>>,
 }
 
 impl HalfDuplex {
-    /// Makes a free medium for two links that have sent nothing yet. If both begin to wait
-    /// at the same time, the first link sends first.
+    /// Creates a free medium for two links that have sent nothing yet. If both begin to wait at the
+    /// same time, the first link sends first.
     #[must_use]
     pub fn new<P, Q: QueueDiscipline<P>>(links: [&mut Link<P, Q>; 2]) -> Self {
         for link in links {
@@ -41,8 +40,8 @@ impl HalfDuplex {
         }
     }
 
-    /// Makes a medium of IEEE 802.11, whose two stations contend for it, for two links that have
-    /// sent nothing yet. Their own rates do not count.
+    /// Creates an IEEE 802.11 medium, for which the two stations contend, for two links that have
+    /// sent nothing yet. The links' own rates are ignored.
     #[must_use]
     pub fn wifi<P, Q: QueueDiscipline<P>>(links: [&mut Link<P, Q>; 2], config: WifiConfig) -> Self {
         Self {
@@ -51,7 +50,7 @@ impl HalfDuplex {
         }
     }
 
-    /// What happened on a medium of IEEE 802.11; `None` on another.
+    /// The statistics of an IEEE 802.11 medium; `None` for any other.
     #[must_use]
     pub fn wifi_stats(&self) -> Option<WifiStats> {
         self.wifi.as_ref().map(|wifi| wifi.stats())
@@ -110,7 +109,7 @@ impl HalfDuplex {
         verdict
     }
 
-    /// The direction that sends next, if one waits.
+    /// The direction that sends next, if either waits.
     fn next<P, Q: QueueDiscipline<P>>(&self, links: &[&mut Link<P, Q>; 2]) -> Option<usize> {
         let turn = 1 - self.last;
         [turn, self.last]

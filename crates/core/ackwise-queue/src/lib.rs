@@ -1,18 +1,15 @@
 //! Network elements without I/O and without a clock.
 //!
-//! A [`Link`] is one direction of a wire: a queue discipline, a serialiser that
-//! sends at a rate, and a delay line that may jitter, lose, duplicate or
-//! reorder. A [`Channel`] is a link with middleboxes: a policer, a shaper and a
-//! multiplexer before its queue, a reconstructor of ACKs after the wire.
-//! Two links can share a medium: [`HalfDuplex`]. Rate and delay can change over time:
-//! [`LinkChanges`].
-//! Disciplines and middleboxes read packets through [`Packet`], and ask
-//! the contract in `policy/` what may be taken out.
+//! A [`Link`] is one direction of a wire: a queue discipline, a serialiser that sends at a rate,
+//! and a delay line that may jitter, lose, duplicate or reorder. A [`Channel`] is a link with
+//! middleboxes: a policer, a shaper and a multiplexer before its queue, and an ACK reconstructor
+//! after the wire. Two links can share a medium ([`HalfDuplex`]). Rate and delay can change over
+//! time ([`LinkChanges`]). Disciplines and middleboxes read packets through [`Packet`], and ask the
+//! contract in `policy/` which ACKs may be removed.
 //!
-//! Time comes in as an argument, in integer nanoseconds from any
-//! origin; packets come in as an opaque value (a buffer, or an index into a
-//! pool) with a length. The same element therefore serves the discrete-event
-//! simulator and the emulator that stands between two live network namespaces.
+//! Time is an argument, in integer nanoseconds from any origin. Packets are opaque values (a
+//! buffer, or an index into a pool) with a length. So the same elements serve the discrete-event
+//! simulator and the emulator between two live network namespaces.
 //!
 //! ```
 //! use ackwise_queue::{Departure, Link, LinkConfig, Verdict};
@@ -62,5 +59,5 @@ pub use packet::{Ecn, Packet, Select};
 pub use queue::{DropCause, Evicted, QueueDiscipline, QueueLimit, QueueStats, Queued, REASONS};
 pub use serialiser::Serialiser;
 
-/// A point in time or a span, in nanoseconds. The origin is the caller's.
+/// A point in time or a duration, in nanoseconds. The caller chooses the origin.
 pub type Nanos = u64;

@@ -10,10 +10,10 @@ use crate::queue::{DropCause, Evicted, QueueDiscipline, QueueLimit, Queued};
 use crate::serialiser::Serialiser;
 use ackwise_rng::{Probability, Rng};
 
-/// Reordering: some packets are held back on the wire, and others overtake them.
+/// Reordering: some packets are held back on the wire, so that others overtake them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reorder {
-    /// How often a packet is held back.
+    /// The probability that a packet is held back.
     pub probability: Probability,
     /// The additional delay of such a packet, in nanoseconds.
     pub extra_delay_ns: Nanos,
@@ -22,28 +22,27 @@ pub struct Reorder {
 /// What a link does to packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkConfig {
-    /// The rate in bits per second; with `None` a packet takes no time to send.
+    /// The rate in bits per second; with `None`, sending a packet takes no time.
     pub rate_bps: Option<u64>,
     /// The limit of the drop-tail queue before the wire.
     pub queue: QueueLimit,
     /// The time from the last bit sent to the packet's arrival, in nanoseconds.
     pub delay_ns: Nanos,
-    /// Each packet's delay varies uniformly by ± this much, but is never
-    /// negative. Order is kept: a packet that draws a short delay waits for the
-    /// one before it.
+    /// Each packet's delay varies uniformly by ± this much, but is never negative. Order is kept: a
+    /// packet that draws a short delay waits for the one before it.
     pub jitter_ns: Nanos,
-    /// Packets that the wire loses. A lost packet takes its time on the wire, too.
+    /// The probability that the wire loses a packet. A lost packet also takes its time on the wire.
     pub loss: Probability,
-    /// Packets that arrive twice.
+    /// The probability that a packet arrives twice.
     pub duplicate: Probability,
-    /// Packets that others overtake.
+    /// Which packets are overtaken by others.
     pub reorder: Option<Reorder>,
-    /// The seed of every random draw.
+    /// The seed of all random draws.
     pub seed: u64,
 }
 
 impl Default for LinkConfig {
-    /// A wire that does nothing: no rate, no delay, no limit, no loss.
+    /// An ideal wire: no rate, no delay, no limit, no loss.
     fn default() -> Self {
         Self {
             rate_bps: None,
@@ -58,11 +57,11 @@ impl Default for LinkConfig {
     }
 }
 
-/// What became of an offered packet.
+/// The fate of an offered packet.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Verdict<P> {
-    /// It waits, or is on the wire.
+    /// It waits or is on the wire.
     Queued,
     /// The queue was full; the packet is handed back.
     Rejected(P, DropCause),
@@ -76,12 +75,12 @@ pub enum Departure<P> {
     Delivered {
         /// The packet.
         packet: P,
-        /// How many times: 2 if the wire duplicated it.
+        /// Number of copies: 2 if the wire duplicated it.
         copies: u32,
-        /// When it was due; at most the time that was asked for.
+        /// The time at which it was due, not after the time that was asked for.
         due_ns: Nanos,
     },
-    /// It was dropped or lost, and is handed back so that its buffer can be used again.
+    /// It was dropped or lost; it is handed back so that its buffer can be reused.
     Dropped {
         /// The packet.
         packet: P,
@@ -97,19 +96,19 @@ pub struct LinkStats {
     pub offered_packets: u64,
     /// Bytes offered.
     pub offered_bytes: u64,
-    /// Packets put on the wire, lost ones among them.
+    /// Packets put on the wire, including lost ones.
     pub sent_packets: u64,
     /// Bytes put on the wire.
     pub sent_bytes: u64,
-    /// Packets that arrived, a duplicated one once.
+    /// Packets that arrived; a duplicated packet counts once.
     pub delivered_packets: u64,
-    /// Bytes that arrived, of a duplicated packet once.
+    /// Bytes that arrived; a duplicated packet counts once.
     pub delivered_bytes: u64,
-    /// Packets turned away by a full queue.
+    /// Packets rejected by a full queue.
     pub dropped_queue: u64,
     /// Packets that the discipline dropped although there was room.
     pub dropped_discipline: u64,
-    /// ACKs that a filter took out because a newer one replaces them.
+    /// ACKs that a filter removed because a newer one supersedes them.
     pub filtered: u64,
     /// Packets lost by the wire.
     pub dropped_wire: u64,
@@ -117,25 +116,25 @@ pub struct LinkStats {
     pub duplicated: u64,
     /// Packets held back so that others overtook them.
     pub reordered: u64,
-    /// The longest queue, in packets.
+    /// The maximum queue length in packets.
     pub queue_max_packets: usize,
-    /// The longest queue, in bytes.
+    /// The maximum queue length in bytes.
     pub queue_max_bytes: u64,
-    /// The integral of the queue's length in packets over time in nanoseconds. Divide it by a
-    /// span for the mean.
+    /// The integral of the queue length in packets over time in nanoseconds. Divide it by a
+    /// duration for the mean.
     pub queue_packet_ns: u128,
     /// The longest time that a packet waited for the wire.
     pub wait_max_ns: Nanos,
 }
 
 impl LinkStats {
-    /// Packets discarded for any cause but an ACK filter.
+    /// Packets discarded for any reason but an ACK filter.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped_queue + self.dropped_discipline + self.dropped_wire
     }
 
-    /// Mean queue in packets over `span_ns`.
+    /// Mean queue length in packets over `span_ns`.
     #[must_use]
     pub fn queue_mean_packets(&self, span_ns: Nanos) -> f64 {
         self.queue_packet_ns as f64 / span_ns.max(1) as f64
@@ -148,15 +147,15 @@ struct InFlight<P> {
     due: Nanos,
     packet: P,
     len: u32,
-    /// How often it arrives; 0 if it is lost.
+    /// The number of times that it arrives; 0 if it is lost.
     copies: u8,
 }
 
-/// A packet on the wire that others overtake.
+/// A packet on the wire that is overtaken by others.
 #[derive(Debug)]
 struct Late<P> {
     flying: InFlight<P>,
-    /// How many packets were put on the wire before it: those held back, and the others.
+    /// Number of packets put on the wire before it: those held back, and the others.
     before: (u64, u64),
 }
 
@@ -185,10 +184,9 @@ impl<P> Ord for Late<P> {
 
 /// One direction of a wire: queue → serialiser → delay line.
 ///
-/// Call [`enqueue`](Self::enqueue) when a packet arrives, and
-/// [`pop_due`](Self::pop_due) until it returns `None` whenever
-/// [`next_wakeup`](Self::next_wakeup) has passed. Time must not go back; if it
-/// does, the link takes the latest time that it has seen.
+/// Call [`enqueue`](Self::enqueue) when a packet arrives, and [`pop_due`](Self::pop_due) until it
+/// returns `None` whenever [`next_wakeup`](Self::next_wakeup) has passed. Time must not go back; if
+/// it does, the link uses the latest time that it has seen.
 ///
 /// In steady state nothing is allocated: the rings keep their capacity.
 #[derive(Debug)]
@@ -201,15 +199,15 @@ pub struct Link<P, Q = DropTail<P>> {
     /// (crate::HalfDuplex::wifi), or to be the first of the one after.
     staged: VecDeque<Queued<P>>,
     serialiser: Serialiser,
-    /// Whether [`HalfDuplex`](crate::HalfDuplex) decides when it sends.
+    /// Whether [`HalfDuplex`](crate::HalfDuplex) decides when the link sends.
     takes_turns: bool,
-    /// Packets on the wire in order, which is the order of their due times.
+    /// Packets on the wire, in the order of their due times.
     ring: VecDeque<InFlight<P>>,
     /// Packets on the wire that [`Reorder`] holds back.
     late: BinaryHeap<Reverse<Late<P>>>,
     evicted: VecDeque<Evicted<P>>,
     last_due: Nanos,
-    /// The number of packets that were held back so far.
+    /// The number of packets that have been held back.
     held_back: u64,
     now: Nanos,
     /// `None` if the wire neither loses, duplicates, delays at random nor reorders.
@@ -219,7 +217,7 @@ pub struct Link<P, Q = DropTail<P>> {
     stats: LinkStats,
 }
 
-/// The random draws for packets on the wire.
+/// Random draws for packets on the wire.
 #[derive(Debug)]
 struct Accidents {
     loss: Rng,
@@ -246,7 +244,7 @@ impl Accidents {
 }
 
 impl<P> Link<P> {
-    /// A link with a drop-tail queue of the configured limit.
+    /// Creates a link with a drop-tail queue of the configured limit.
     #[must_use]
     pub fn drop_tail(config: LinkConfig) -> Self {
         Self::with_queue(config, DropTail::new(config.queue))
@@ -254,7 +252,7 @@ impl<P> Link<P> {
 }
 
 impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
-    /// A link with a queue of any discipline; `config.queue` is ignored.
+    /// Creates a link with a queue of any discipline; `config.queue` is ignored.
     #[must_use]
     pub fn with_queue(config: LinkConfig, queue: Q) -> Self {
         Self {
@@ -276,13 +274,13 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         }
     }
 
-    /// What the link does.
+    /// The link's configuration.
     #[must_use]
     pub fn config(&self) -> &LinkConfig {
         &self.config
     }
 
-    /// Has rate and delay change over time, by schedules that begin at `origin`. Call it before
+    /// Makes rate and delay change over time, by schedules that begin at `origin`. Call it before
     /// the first packet.
     pub fn vary(&mut self, changes: &LinkChanges, origin: Nanos) {
         if let Some(rate) = &changes.rate {
@@ -301,8 +299,8 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         self.queue.rate_changed(bps);
     }
 
-    /// Nothing was sent from the last time that it has seen until `now`: what waits leaves from now on.
-    /// What was on the wire keeps its time.
+    /// Notes that nothing was sent from the last time seen until `now`: waiting packets leave from
+    /// now on. Packets on the wire keep their times.
     pub fn stood_still(&mut self, now: Nanos) {
         self.serialiser.occupy(now);
         self.advance(now);
@@ -313,8 +311,8 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         self.queue.full_packet_changed(bytes);
     }
 
-    /// Sends what waits in no time from now on, and drops none of it for having waited: for the end.
-    /// What is on the wire keeps its time.
+    /// Sends all waiting packets without delay from now on, and drops none for having waited. It is
+    /// for the end of the link. Packets on the wire keep their times.
     pub fn end(&mut self) {
         self.serialiser.set_rate(u64::MAX);
         self.queue.ends();
@@ -379,7 +377,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         Verdict::Queued
     }
 
-    /// A packet that finds the queue empty and the wire free never waits.
+    /// Sends a packet that finds the queue empty and the wire free; it does not wait.
     #[inline]
     fn pass(&mut self, queued: Queued<P>) -> Verdict<P> {
         let passed = self.queue.pass(queued, self.now, &mut self.evicted);
@@ -399,8 +397,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         Verdict::Queued
     }
 
-    /// When to call [`pop_due`](Self::pop_due) next, or `None` if the link is
-    /// empty.
+    /// The time of the next call of [`pop_due`](Self::pop_due), or `None` if the link is empty.
     #[inline]
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Nanos> {
@@ -415,8 +412,8 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
             return Some(self.now);
         }
         let late = self.late.peek().map(|late| late.0.flying.due);
-        // A waiting packet can arrive before one that is held back. So the time at which the
-        // wire becomes free matters only if no packet in order is in flight.
+        // A waiting packet can arrive before one that is held back. So the time at which the wire
+        // becomes free matters only if no in-order packet is in flight.
         let free = (front.is_none() && self.waiting > 0).then(|| self.wire_free());
         [front, late, free].into_iter().flatten().min()
     }
@@ -454,7 +451,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
                 cause: evicted.cause,
             });
         }
-        // The number of the packet at the front, among those that were not held back.
+        // The number of the front packet among those that were not held back.
         let front = self.sent_in_order() - self.ring.len() as u64;
         let from_ring = match (self.ring.front(), self.late.peek()) {
             (Some(ring), Some(Reverse(late))) => {
@@ -524,16 +521,16 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         self.tick(target);
     }
 
-    /// Moves the clock, and adds to the integral of the queue's length.
+    /// Advances the clock, and adds to the integral of the queue length.
     #[inline]
     fn tick(&mut self, now: Nanos) {
         let span = now - self.now;
-        // One multiplication: the factors fit a word.
+        // One multiplication, because the factors fit into a word.
         self.stats.queue_packet_ns += u128::from(span) * self.waiting as u128;
         self.now = now;
     }
 
-    /// Starts to send if the wire is free and something waits.
+    /// Starts to send if the wire is free and a packet waits.
     fn transmit(&mut self) {
         while self.serialiser.free_at() <= self.now {
             let next = self.queue.dequeue(self.now, &mut self.evicted);
@@ -545,12 +542,12 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         }
     }
 
-    /// From now on waiting packets are sent by [`launch_next`](Self::launch_next) only.
+    /// From now on, only [`launch_next`](Self::launch_next) sends waiting packets.
     pub(crate) fn take_turns(&mut self) {
         self.takes_turns = true;
     }
 
-    /// Takes a packet in, and sends nothing: the medium decides when.
+    /// Enqueues a packet without sending: the medium decides when to send.
     pub(crate) fn offer(&mut self, packet: P, len: u32, now: Nanos) -> Verdict<P> {
         self.advance(now);
         self.stats.offered_packets += 1;
@@ -571,7 +568,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         Verdict::Queued
     }
 
-    /// The length of the packet of this place in the next aggregate; `None` if there is none.
+    /// The length of the packet at this position in the next aggregate; `None` if there is none.
     pub(crate) fn staged_len(&mut self, place: usize, now: Nanos) -> Option<u32> {
         if place == self.staged.len() {
             self.tick(now.max(self.now));
@@ -582,7 +579,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         self.staged.get(place).map(|queued| queued.len)
     }
 
-    /// Sends the first staged packets from `at` on; all of them have left at `left`.
+    /// Sends the first `count` staged packets from `at` on; all of them have left at `left`.
     pub(crate) fn launch_staged(&mut self, count: usize, at: Nanos, left: Nanos) {
         self.tick(at.max(self.now));
         for _ in 0..count {
@@ -599,12 +596,12 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         self.waiting > 0
     }
 
-    /// When the medium is free.
+    /// The time at which the medium is free.
     pub(crate) fn free_at(&self) -> Nanos {
         self.serialiser.free_at()
     }
 
-    /// Notes that the other direction occupies the medium until then.
+    /// Notes that the other direction occupies the medium until this time.
     pub(crate) fn occupy(&mut self, until: Nanos) {
         self.serialiser.occupy(until);
     }
@@ -616,7 +613,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         let before = std::mem::replace(&mut self.waiting, self.queue.packets());
         match next {
             Some(queued) => self.launch(queued),
-            // A discipline may have packets and give none; asking again would not end.
+            // A discipline may hold packets and return none; asking again would loop forever.
             None if self.waiting == before => self.serialiser.occupy(self.now + 1),
             None => {}
         }
@@ -628,7 +625,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         self.launch_until(queued, left);
     }
 
-    /// Puts a packet on the wire whose last bit leaves at `left`.
+    /// Puts a packet on the wire; its last bit leaves at `left`.
     #[inline]
     fn launch_until(&mut self, queued: Queued<P>, left: Nanos) {
         self.stats.sent_packets += 1;
@@ -648,24 +645,24 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         if self.accidents.is_some() {
             self.launch_with_accidents(flying, left);
         } else if self.delays.is_some() {
-            // A packet that finds a shorter delay does not overtake.
+            // A packet with a shorter delay does not overtake.
             let due = due.max(self.last_due);
             self.last_due = due;
             self.ring.push_back(InFlight { due, ..flying });
         } else {
-            // Packets end in order, on a wire with a rate or without one.
+            // Packets end in order, with or without a rate.
             self.last_due = due;
             self.ring.push_back(flying);
         }
     }
 
-    /// Launches a packet whose last bit leaves at `left`.
+    /// Launches a packet whose last bit leaves at `left`, with random loss, duplication and delay.
     fn launch_with_accidents(&mut self, mut flying: InFlight<P>, left: Nanos) {
         let Some(draws) = &mut self.accidents else {
             return;
         };
-        // Every packet, lost or not, draws from every stream in use. So what happens to one
-        // packet does not change the draws of the next.
+        // Every packet, lost or not, draws from every stream in use. So the fate of one packet does
+        // not change the draws of the next.
         let lost = draws.loss.happens(self.config.loss);
         let twice = draws.duplicate.happens(self.config.duplicate);
         let held_back = self

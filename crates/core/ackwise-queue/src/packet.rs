@@ -1,4 +1,4 @@
-//! What a discipline may know of a packet, and do to it.
+//! What a discipline can read from a packet, and do to it.
 
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -12,22 +12,22 @@ use siphasher::sip::SipHasher13;
 pub enum Ecn {
     /// Not ECN-capable.
     NotCapable,
-    /// ECN-capable, and not marked.
+    /// ECN-capable and not marked.
     Capable,
     /// Congestion experienced.
     Marked,
 }
 
-/// A packet as disciplines and middleboxes see it: a simulated one, or a buffer
-/// whose headers were read by `ackwise_policy::parse`.
+/// A packet as disciplines and middleboxes see it: a simulated packet, or a buffer whose headers
+/// were parsed by `ackwise_policy::parse`.
 pub trait Packet {
-    /// Names a connection and one of its directions.
+    /// Identifies one direction of a connection.
     type Flow: Copy + Eq + Hash + Debug;
 
-    /// Its connection and direction.
+    /// The connection and direction of this packet.
     fn flow(&self) -> Self::Flow;
 
-    /// A number by which flows are spread over queues: the same for all packets of a flow.
+    /// A number by which flows are spread over queues. It is the same for all packets of a flow.
     fn flow_hash(&self, seed: u64) -> u64 {
         let mut hasher = SipHasher13::new_with_keys(seed, 0);
         self.flow().hash(&mut hasher);
@@ -37,7 +37,7 @@ pub trait Packet {
     /// Whether it is a pure ACK: no payload, no SYN, FIN or RST.
     fn is_pure_ack(&self) -> bool;
 
-    /// Whether it carries data, or may.
+    /// Whether it carries data, or may do so.
     fn carries_data(&self) -> bool {
         self.segment().is_none_or(|segment| segment.payload() > 0)
     }
@@ -48,19 +48,18 @@ pub trait Packet {
     /// Sets the congestion mark. Called for [`Ecn::Capable`] packets only.
     fn mark(&mut self);
 
-    /// Its headers, as the contract reads them; `None` for what is not TCP or
-    /// cannot be read, which is then never touched.
+    /// Its headers, as the contract reads them. `None` if it is not TCP or cannot be parsed; such a
+    /// packet is never touched.
     fn segment(&self) -> Option<Segment>;
 
-    /// A copy of this ACK that acknowledges `back` bytes less and is no sample of
-    /// the round-trip time, for the reconstruction of ACKs (RFC 3449 §5.3.1).
-    /// `None` if such a copy cannot be made.
+    /// A copy of this ACK that acknowledges `back` bytes less and is not a sample of the round-trip
+    /// time, for ACK reconstruction (RFC 3449 §5.3.1). `None` if such a copy cannot be made.
     fn forge(&self, back: u32) -> Option<Self>
     where
         Self: Sized;
 }
 
-/// Which packets a middlebox works on.
+/// The packets that a middlebox acts on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Select<F> {
     /// Only pure ACKs.
@@ -89,7 +88,7 @@ impl<F> Select<F> {
     }
 }
 
-/// A [`Select`] whose lookup of a flow costs the same, however many there are.
+/// A [`Select`] whose flow lookup takes constant time.
 #[derive(Debug)]
 pub(crate) struct Selector<F> {
     pure_acks: bool,

@@ -1,4 +1,4 @@
-//! What every queue discipline has in common: the trait, the limit, and its counters.
+//! What all queue disciplines share: the trait, the limit and the counters.
 
 use std::collections::VecDeque;
 
@@ -6,12 +6,12 @@ use ackwise_policy::Reason;
 
 use crate::Nanos;
 
-/// A packet that waits, and what a discipline may base its decisions on.
+/// A waiting packet, and what a discipline may base its decisions on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Queued<P> {
-    /// The packet itself; a discipline that looks inside bounds `P`.
+    /// The packet itself; a discipline that examines it needs bounds on `P`.
     pub packet: P,
-    /// Bytes that it takes on the wire.
+    /// Number of bytes that it takes on the wire.
     pub len: u32,
     /// When it arrived at the queue.
     pub arrived_ns: Nanos,
@@ -25,18 +25,18 @@ pub enum DropCause {
     QueueFull,
     /// The discipline chose to drop (an early drop).
     Discipline,
-    /// A newer ACK of its flow says all that it said.
+    /// A newer ACK of the flow says all that it said.
     Filtered,
-    /// It exceeded what a policer lets through.
+    /// It exceeded a policer's rate.
     Policed,
     /// The wire lost it.
     Wire,
 }
 
-/// A packet that a discipline discards, at its arrival or after it was accepted.
+/// A packet that a discipline discards, on arrival or after accepting it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evicted<P> {
-    /// What was discarded.
+    /// The discarded packet.
     pub queued: Queued<P>,
     /// Why.
     pub cause: DropCause,
@@ -44,11 +44,11 @@ pub struct Evicted<P> {
 
 /// A queue in front of a serialiser.
 ///
-/// The packet that is being sent is no longer in the queue. A discipline may discard a
-/// packet at arrival (it returns the packet), as RED does, or any packet that it holds later
-/// (it pushes them to `evicted`), as CoDel and an ACK filter do.
+/// The packet that is being sent is no longer in the queue. A discipline may discard a packet on
+/// arrival by returning it, as RED does, or later by pushing it to `evicted`, as CoDel and an ACK
+/// filter do.
 pub trait QueueDiscipline<P> {
-    /// Takes a packet in, or returns it with the cause of its rejection.
+    /// Enqueues a packet, or returns it with the reason for its rejection.
     ///
     /// # Errors
     /// The packet was rejected.
@@ -58,9 +58,9 @@ pub trait QueueDiscipline<P> {
         evicted: &mut VecDeque<Evicted<P>>,
     ) -> Result<(), Evicted<P>>;
 
-    /// Takes a packet in while nothing waits and the wire is free, and chooses the next one
-    /// to send. It must do what [`enqueue`](Self::enqueue) and [`dequeue`](Self::dequeue)
-    /// would do.
+    /// Enqueues a packet while nothing waits and the wire is free, and chooses the next packet to
+    /// send. It must have the same effect as [`enqueue`](Self::enqueue) and
+    /// [`dequeue`](Self::dequeue).
     ///
     /// # Errors
     /// The packet was rejected.
@@ -74,13 +74,13 @@ pub trait QueueDiscipline<P> {
         Ok(self.dequeue(now, evicted))
     }
 
-    /// Takes out the next packet to send at `now`.
+    /// Removes and returns the next packet to send at `now`.
     fn dequeue(&mut self, now: Nanos, evicted: &mut VecDeque<Evicted<P>>) -> Option<Queued<P>>;
 
-    /// Packets that wait.
+    /// Number of waiting packets.
     fn packets(&self) -> usize;
 
-    /// Bytes that wait.
+    /// Number of waiting bytes.
     fn bytes(&self) -> u64;
 
     /// What the discipline did, beyond what its link counts. All counters are 0 by default.
@@ -88,19 +88,19 @@ pub trait QueueDiscipline<P> {
         QueueStats::default()
     }
 
-    /// RED's average length of the queue, in its unit; `None` by default.
+    /// RED's average queue length, in its unit; `None` by default.
     fn red_average(&self) -> Option<f64> {
         None
     }
 
-    /// Notes that the link has another rate from now on, in bits per second.
+    /// Sets the link's rate from now on, in bits per second.
     fn rate_changed(&mut self, _bps: u64) {}
 
-    /// Notes how long a full packet is from now on, in bytes as they count against the rate.
+    /// Sets the length of a full packet from now on, in bytes as they count against the rate.
     fn full_packet_changed(&mut self, _bytes: u32) {}
 
-    /// Notes that the link ends, and sends at once what still waits: from now on no packet is dropped
-    /// or marked for the time that it has waited.
+    /// Notes that the link ends, and sends the rest at once: from now on no packet is dropped or
+    /// marked for the time that it has waited.
     fn ends(&mut self) {}
 }
 
@@ -110,18 +110,18 @@ pub trait QueueDiscipline<P> {
 pub struct QueueStats {
     /// Packets that were dropped because the queue was full.
     pub tail_drops: u64,
-    /// Packets that RED dropped by chance, or CoDel because they had waited.
+    /// Packets that RED dropped at random, or CoDel for the time that they waited.
     pub early_drops: u64,
-    /// Packets that RED dropped because its average was too long.
+    /// Packets that RED dropped because its average was too high.
     pub forced_drops: u64,
     /// Packets that RED or CoDel marked instead of dropping them.
     pub marks: u64,
-    /// ACKs that a filter took out because of a newer one.
+    /// ACKs that a filter removed because of a newer one.
     pub filtered: u64,
-    /// Bytes of the ACKs that were filtered.
+    /// Bytes of the filtered ACKs.
     pub filtered_bytes: u64,
-    /// ACKs that a filter judged by the contract, by [`Reason::id`]. Those that are held may
-    /// be taken out; every other reason keeps an ACK.
+    /// ACKs that a filter judged by the contract, by [`Reason::id`]. Those with the reason `held`
+    /// may be removed; any other reason keeps an ACK.
     pub reasons: [u64; REASONS],
 }
 
@@ -143,7 +143,7 @@ impl Default for QueueStats {
 }
 
 impl QueueStats {
-    /// ACKs that the contract judged with this reason.
+    /// Number of ACKs that the contract judged with this reason.
     #[must_use]
     pub fn reason(&self, reason: Reason) -> u64 {
         self.reasons.get(reason.id() as usize).copied().unwrap_or(0)
@@ -153,18 +153,18 @@ impl QueueStats {
 /// How much a queue holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueLimit {
-    /// At most so many packets.
+    /// At most this many packets.
     Packets(usize),
-    /// At most so many bytes; a packet that would exceed it is turned away.
+    /// At most this many bytes; a packet that would exceed the limit is rejected.
     Bytes(u64),
-    /// Everything is taken in.
+    /// No limit.
     Unlimited,
 }
 
 impl QueueLimit {
-    /// The limit as ns-2's drop-tail queue counts it, with the packet that is
-    /// being sent: it drops an arrival that finds `limit − 1` waiting, or whose
-    /// bytes would reach the limit.
+    /// The limit as ns-2's drop-tail queue counts it, including the packet that is being sent: it
+    /// drops an arrival that finds `limit − 1` packets waiting, or whose bytes would reach the
+    /// limit.
     #[must_use]
     pub fn with_one_in_service(self) -> Self {
         match self {
@@ -174,7 +174,7 @@ impl QueueLimit {
         }
     }
 
-    /// Whether `len` bytes more find room behind `packets` and `bytes`.
+    /// Whether there is room for `len` bytes behind `packets` and `bytes`.
     pub(crate) fn has_room(self, packets: usize, bytes: u64, len: u32) -> bool {
         match self {
             Self::Packets(limit) => packets < limit,
@@ -183,7 +183,7 @@ impl QueueLimit {
         }
     }
 
-    /// Packets to make room for at once.
+    /// Number of packets to preallocate room for.
     pub(crate) fn room(self) -> usize {
         match self {
             Self::Packets(packets) => packets.min(4096),

@@ -8,20 +8,20 @@ use crate::changes::{ClockedProcess, Opportunities, Outages, Pauses, RateSchedul
 /// A sender that puts bits on a wire, one packet at a time, at a rate that is fixed or follows a
 /// [`RateSchedule`].
 ///
-/// Within a busy period the *n*-th packet ends at ⌈bits so far / rate⌉ after the
-/// period began: rounding never accumulates, and never in the sender's favour,
-/// so no window of time carries more than the rate allows. With a rate that changes, the packet
-/// ends at the first nanosecond by which the integral of the rate has reached the bits so far.
+/// Within a busy period the *n*-th packet ends at ⌈bits so far / rate⌉ after the start of the
+/// period: rounding never accumulates, and is never in the sender's favour, so no window of time
+/// carries more than the rate allows. With a changing rate, the packet ends at the first nanosecond
+/// by which the integral of the rate has reached the bits so far.
 #[derive(Debug, Clone)]
 pub struct Serialiser {
-    /// Bits a second; `None` sends at once.
+    /// Bits per second; `None` sends at once.
     rate_bps: Option<u64>,
-    /// When the wire is free again.
+    /// The time at which the wire is free again.
     free_at: Nanos,
-    /// What rounding up has over-charged in this busy period, in units of
-    /// 1 / rate nanoseconds; below the rate.
+    /// The amount by which rounding up has overcharged in this busy period, in units of 1 / rate
+    /// nanoseconds; below the rate.
     over_charged: u64,
-    /// Most packets of a direction are as long as the one before.
+    /// The last division, because most packets of a direction are as long as the one before.
     last: Division,
     /// The rate, if it changes over time.
     changing: Option<Box<Changing>>,
@@ -31,10 +31,10 @@ pub struct Serialiser {
 #[derive(Debug, Clone)]
 struct Changing {
     process: ClockedProcess,
-    /// What is added to the wire's clock to get the schedule's time.
+    /// The offset from the wire's clock to the schedule's time.
     shift: Nanos,
     pauses: Option<Pauses>,
-    /// The delivery opportunity that comes next, and the bytes that are left of it.
+    /// The next delivery opportunity, and the bytes that are left of it.
     number: u64,
     left: u32,
 }
@@ -42,22 +42,22 @@ struct Changing {
 /// The bits of a packet, in units of 1 / rate nanoseconds, divided by the rate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Division {
-    /// Length of the packet, bytes.
+    /// Length of the packet in bytes.
     len: u32,
     /// Whole nanoseconds.
     whole: u64,
-    /// What is left, in units of 1 / rate nanoseconds.
+    /// The remainder, in units of 1 / rate nanoseconds.
     rest: u64,
 }
 
-/// Nanoseconds in a second times bits in a byte.
+/// Nanoseconds per second times bits per byte.
 const NS_BITS: u64 = 8_000_000_000;
-/// From here on the bits of a packet, times 10⁹, may not fit a word.
+/// From this length on, the bits of a packet times 10⁹ may not fit into a word.
 const LONG: u32 = 1 << 31;
 
 impl Serialiser {
-    /// A free wire. A rate of 0 is taken as 1 bit/s: such a wire is as good as
-    /// broken, but it divides.
+    /// Creates a free wire. A rate of 0 counts as 1 bit/s: such a wire is as good as broken, but it
+    /// avoids a division by zero.
     #[must_use]
     pub fn new(rate_bps: Option<u64>) -> Self {
         Self {
@@ -69,8 +69,8 @@ impl Serialiser {
         }
     }
 
-    /// From now on, with the wire free, it sends by a schedule that begins at `origin`, and not at
-    /// all in outages.
+    /// From now on, while the wire is free, it sends by a schedule that begins at `origin`, and not
+    /// at all during outages.
     pub fn follow(&mut self, rate: &RateSchedule, outages: Option<Arc<Outages>>, origin: Nanos) {
         let clocked = rate.on_clock(origin);
         let pauses = outages.map(|it| Pauses::new(it, origin, clocked.shift));
@@ -88,8 +88,8 @@ impl Serialiser {
         self.changing = Some(changing);
     }
 
-    /// Tells that nothing waits at `now`. A delivery opportunity before that is lost, so that the
-    /// wire is free again at the next one.
+    /// Notes that nothing waits at `now`. Delivery opportunities before that are lost, so the wire
+    /// is free again at the next one.
     #[inline]
     pub fn idle(&mut self, now: Nanos) {
         if let Some(changing) = &mut self.changing {
@@ -98,13 +98,13 @@ impl Serialiser {
         }
     }
 
-    /// The rate, or the mean of one that changes, or `None` if packets take no time.
+    /// The rate, or the mean of a changing one; `None` if packets take no time.
     #[must_use]
     pub fn rate_bps(&self) -> Option<u64> {
         self.rate_bps
     }
 
-    /// From the next packet on it is another rate; what is on the wire keeps its time.
+    /// Sets the rate from the next packet on; packets on the wire keep their times.
     pub fn set_rate(&mut self, bps: u64) {
         self.rate_bps = Some(bps.max(1));
         self.over_charged = 0;
@@ -112,13 +112,13 @@ impl Serialiser {
         self.changing = None;
     }
 
-    /// When the wire is free for the next packet.
+    /// The time at which the wire is free for the next packet.
     #[must_use]
     pub fn free_at(&self) -> Nanos {
         self.free_at
     }
 
-    /// Somebody else has the wire until then.
+    /// Notes that someone else occupies the wire until this time.
     pub fn occupy(&mut self, until: Nanos) {
         if until > self.free_at {
             self.free_at = until;
@@ -126,8 +126,8 @@ impl Serialiser {
         }
     }
 
-    /// Sends `len` bytes that are ready at `ready`; returns when the last bit
-    /// has left.
+    /// Sends `len` bytes that are ready at `ready`. Returns the time at which the last bit has
+    /// left.
     pub fn send(&mut self, len: u32, ready: Nanos) -> Nanos {
         if ready > self.free_at {
             self.free_at = ready;
@@ -149,7 +149,7 @@ impl Serialiser {
         self.free_at
     }
 
-    /// Sends `len` bytes from `free_at` on, by the schedule.
+    /// Sends `len` bytes from `free_at` on, following the schedule.
     #[cold]
     fn send_changing(&mut self, len: u32) -> Nanos {
         let Some(changing) = &mut self.changing else {
@@ -171,7 +171,7 @@ impl Serialiser {
                 }
                 let from = self.free_at.saturating_add(*shift);
                 let finish = fluid.finish(from, need - over, pauses.as_ref());
-                // The surplus is less than a rate, which fits 64 bits.
+                // The surplus is less than a rate, which fits into 64 bits.
                 self.over_charged = finish.surplus as u64;
                 self.free_at = match finish.at_ns {
                     Nanos::MAX => Nanos::MAX,
@@ -187,7 +187,7 @@ impl Serialiser {
         }
     }
 
-    /// The time that `len` bytes take, rounded up, and by how much.
+    /// The time that `len` bytes take, rounded up, and the amount of the rounding.
     #[inline]
     fn charge(&mut self, len: u32, rate: u64) -> (Nanos, u64) {
         if self.last.len != len {
@@ -226,7 +226,7 @@ impl Serialiser {
 }
 
 impl Changing {
-    /// The opportunities, if it is made of them.
+    /// The delivery opportunities, if the schedule consists of them.
     fn opportunities(&self) -> Option<&Opportunities> {
         match &self.process {
             ClockedProcess::Opportunities(it) => Some(it),
@@ -234,7 +234,7 @@ impl Changing {
         }
     }
 
-    /// Lets opportunities before `now` go, on the wire's clock.
+    /// Skips opportunities before `now`, on the wire's clock.
     fn wait_from(&mut self, now: Nanos) {
         let now = now.saturating_add(self.shift);
         let Some(it) = self.opportunities() else {
@@ -247,8 +247,8 @@ impl Changing {
         (self.number, self.left) = (number, it.bytes);
     }
 
-    /// When the wire is free, on its own clock: with opportunities at the next one, else when it
-    /// was so before.
+    /// The time at which the wire is free, on its own clock: the next opportunity or, without
+    /// opportunities, `before`.
     fn free_at(&self, before: Nanos) -> Nanos {
         match self.opportunities().map(|it| it.time(self.number)) {
             None => before,
@@ -257,7 +257,8 @@ impl Changing {
         }
     }
 
-    /// Delivers `len` bytes that are ready at `ready`; returns when the last of them leaves.
+    /// Delivers `len` bytes that are ready at `ready`. Returns the time at which the last of them
+    /// leaves.
     fn deliver(&mut self, len: u32, ready: Nanos) -> Nanos {
         self.wait_from(ready);
         let Some(it) = self.opportunities() else {

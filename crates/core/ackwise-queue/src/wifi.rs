@@ -1,13 +1,13 @@
 //! The airtime of IEEE 802.11n: EDCA, A-MPDU and block ACK.
 //!
-//! Times are those of OFDM at 5 GHz and of the access category best effort (IEEE 802.11-2020
-//! §10.23.2, table 9-155). Two stations, the ends of a link, contend for one medium: each waits
-//! for AIFS and a number of free slots, which it drew, and which it keeps while the other sends.
-//! Who is first sends all that waits and fits into an aggregate, and gets a block ACK. If both are
+//! The times are those of OFDM at 5 GHz and of the access category best effort (IEEE 802.11-2020
+//! §10.23.2, table 9-155). Two stations, the ends of a link, contend for one medium: each waits for
+//! AIFS and a random number of free slots, and keeps the remainder while the other sends. The first
+//! station sends all waiting frames that fit into an aggregate, and gets a block ACK. If both are
 //! first at the same time, nothing arrives, and both draw from twice the window.
 //!
-//! There is no RTS, no other station, and no noise: what a link's `loss` loses is lost behind the
-//! MAC. A collision is always repeated, never given up.
+//! There is no RTS, no other station and no noise: packets dropped by a link's `loss` are lost
+//! behind the MAC. A collision is always followed by a retry; frames are never given up.
 
 use ackwise_rng::Rng;
 
@@ -21,7 +21,7 @@ pub const SIFS_NS: Nanos = 16_000;
 pub const SLOT_NS: Nanos = 9_000;
 /// AIFS of best effort: SIFS and three slots.
 pub const AIFS_NS: Nanos = SIFS_NS + 3 * SLOT_NS;
-/// The least and the greatest contention window, slots.
+/// The minimum and maximum contention window, in slots.
 pub const CW: [u32; 2] = [15, 1023];
 /// The preamble of HT-mixed format with one stream.
 pub const PREAMBLE_NS: Nanos = 36_000;
@@ -35,50 +35,51 @@ pub const SYMBOL_NS: Nanos = 4_000;
 pub const SERVICE_BITS: u64 = 16 + 6;
 /// Header of a QoS data frame, LLC with SNAP, FCS and the delimiter of an A-MPDU, bytes.
 pub const FRAME_BYTES: u64 = 26 + 8 + 4 + 4;
-/// The most frames of an aggregate, those that a block ACK can tell.
+/// The maximum number of frames in an aggregate: those that a block ACK can report.
 pub const MAX_FRAMES: u32 = 64;
-/// The most bytes of an aggregate.
+/// The maximum number of bytes in an aggregate.
 pub const MAX_BYTES: u64 = 65_535;
 
 /// The longest transmission that its own preamble can announce (IEEE 802.11-2020 §19.3.9.3.5,
-/// L-SIG), nanoseconds.
+/// L-SIG), in nanoseconds.
 pub const MAX_PPDU_NS: Nanos = 5_484_000;
 
-/// What stations may do.
+/// The parameters of the stations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WifiConfig {
     /// Data rates of the two directions, bits per second.
     pub rates_bps: [u64; 2],
-    /// Bytes of each offered length that are not part of the IP packet.
+    /// The bytes of each offered length that are not part of the IP packet.
     pub header: u32,
-    /// The most frames of an aggregate, [`MAX_FRAMES`] at most; with 1 nothing is aggregated.
+    /// The maximum number of frames in an aggregate, at most [`MAX_FRAMES`]; 1 disables
+    /// aggregation.
     pub max_frames: u32,
-    /// The most bytes of an aggregate.
+    /// The maximum number of bytes in an aggregate.
     pub max_bytes: u64,
-    /// The longest that frames and their ACK may take together; `None`: as long as they take.
+    /// The longest time that frames and their ACK may take together; `None` for no limit.
     pub txop_ns: Option<Nanos>,
     /// The seed of the back-offs.
     pub seed: u64,
 }
 
-/// What happened on the medium.
+/// The statistics of the medium.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WifiStats {
-    /// Aggregates or single frames that arrived, of each station.
+    /// Aggregates or single frames that arrived, by station.
     pub exchanges: [u64; 2],
     /// Frames in them.
     pub frames: [u64; 2],
-    /// Times at which both sent at once.
+    /// Number of times that both sent at once.
     pub collisions: u64,
 }
 
-/// Bytes that an IP packet takes in an A-MPDU: with all headers, to a multiple of 4.
+/// Bytes that an IP packet takes in an A-MPDU: with all headers, padded to a multiple of 4.
 #[must_use]
 pub fn frame_bytes(ip_len: u64) -> u64 {
     (ip_len + FRAME_BYTES).next_multiple_of(4)
 }
 
-/// How long so many bytes take in one transmission, its preamble included.
+/// The time of one transmission of this many bytes, including its preamble.
 #[must_use]
 pub fn ppdu_ns(bytes: u64, rate_bps: u64) -> Nanos {
     let bits = u128::from(bytes * 8 + SERVICE_BITS);
@@ -92,11 +93,11 @@ pub fn ppdu_ns(bytes: u64, rate_bps: u64) -> Nanos {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Station {
-    /// The contention window, slots.
+    /// The contention window, in slots.
     window: u32,
-    /// Free slots that are still to pass.
+    /// Number of free slots left to count.
     backoff: u32,
-    /// When its queue began to hold something.
+    /// The time since which its queue holds something.
     ready: Nanos,
 }
 
@@ -105,13 +106,13 @@ struct Station {
 pub(crate) struct Wifi {
     config: WifiConfig,
     stations: [Station; 2],
-    /// Since when nobody sends.
+    /// The time since which nobody sends.
     idle: Nanos,
     draws: Rng,
     stats: WifiStats,
 }
 
-/// What a station is about to send.
+/// What a station will send next.
 #[derive(Debug, Clone, Copy)]
 struct Aggregate {
     frames: usize,
@@ -147,7 +148,7 @@ impl Wifi {
         self.stations[station].ready = now;
     }
 
-    /// Lets everything happen that is due by `now`, and tells the links when something comes next.
+    /// Handles everything that is due by `now`, and tells the links when the next event is due.
     pub(crate) fn advance<P, Q: QueueDiscipline<P>>(
         &mut self,
         links: &mut [&mut Link<P, Q>; 2],
@@ -172,14 +173,14 @@ impl Wifi {
         }
     }
 
-    /// When a station that has something to send does so, if the other does not before.
+    /// The time at which a waiting station sends, unless the other sends before.
     fn access(&self, station: usize) -> Nanos {
         let it = &self.stations[station];
         let slots = u64::from(it.backoff) * SLOT_NS;
         it.ready.max(self.idle.saturating_add(AIFS_NS + slots))
     }
 
-    /// What of a station's queue goes into its next transmission.
+    /// The part of a station's queue that goes into its next transmission.
     fn aggregate<P, Q: QueueDiscipline<P>>(
         &self,
         station: usize,
@@ -229,7 +230,7 @@ impl Wifi {
     ) {
         let aggregate = self.aggregate(station, links[station], at);
         if aggregate.frames == 0 {
-            // The discipline dropped or keeps what waited; asking again at once would not end.
+            // The discipline dropped or kept what waited; asking again at once would loop forever.
             self.stations[station].ready = at + 1;
             return;
         }
@@ -259,11 +260,11 @@ impl Wifi {
             it.window = (2 * it.window + 1).min(CW[1]);
             self.draw(station);
         }
-        // EIFS: as long as the ACK would have taken, before AIFS.
+        // EIFS: the time that the ACK would have taken, before AIFS.
         self.idle = at.saturating_add(takes + SIFS_NS + self.response_ns());
     }
 
-    /// Has a station keep the slots that it has not yet counted when the other sends at `at`.
+    /// Makes a station keep the slots that it has not yet counted when the other sends at `at`.
     fn freeze(&mut self, station: usize, at: Nanos) {
         let passed = at.saturating_sub(self.idle.saturating_add(AIFS_NS)) / SLOT_NS;
         let it = &mut self.stations[station];

@@ -1,4 +1,4 @@
-//! Multiplexer, policer, shaper and reconstructor on a link's way.
+//! Multiplexer, policer, shaper and reconstructor on a link.
 
 mod common;
 
@@ -14,7 +14,7 @@ use common::{ACK, Test, ack};
 
 const MS: Nanos = 1_000_000;
 
-/// A link of 8 Mbit/s, a byte a microsecond, and 1 ms long.
+/// A link with 8 Mbit/s, one byte per microsecond, and a delay of 1 ms.
 fn config() -> ChannelConfig<u32> {
     let link = LinkConfig {
         rate_bps: Some(8_000_000),
@@ -24,7 +24,7 @@ fn config() -> ChannelConfig<u32> {
     ChannelConfig::plain(link, QueueConfig::drop_tail(QueueLimit::Packets(50)))
 }
 
-/// Offers packets at their times; when each came, by id, and what was rejected.
+/// Offers packets at their times. Returns the arrivals by id and time, and the rejected ids.
 fn run(channel: &mut Channel<Test>, offers: &[(Nanos, Test)]) -> (Vec<(u32, Nanos)>, Vec<u32>) {
     let mut arrived = Vec::new();
     let mut gone = Vec::new();
@@ -75,13 +75,13 @@ fn bundles_leave_at_ticks_back_to_back() {
         (9 * MS, ack(2, 2)),
         (10 * MS, ack(3, 3)),
         (10 * MS + 1, ack(4, 4)),
-        // A tick without an ACK, and what is no ACK goes past.
+        // A tick without an ACK; packets that are not ACKs pass.
         (25 * MS, ack(5, 5).payload(960)),
         (30 * MS, ack(6, 6)),
     ];
     let (arrived, gone) = run(&mut channel, &offers);
     assert!(gone.is_empty());
-    // 40 µs each on the wire, then 1 ms.
+    // 40 µs each on the wire, plus 1 ms.
     let tick = |at: Nanos, nth: Nanos| at * MS + MS + nth * 40_000;
     assert_eq!(
         arrived,
@@ -95,9 +95,9 @@ fn bundles_leave_at_ticks_back_to_back() {
         ]
     );
     let stats = channel.boxes().mux.unwrap();
-    // The third came at a tick whose bundle had left: it does not wait, by itself.
+    // The third came at a tick whose bundle had left: it does not wait, but leaves by itself.
     assert_eq!((stats.bundles, stats.packets, stats.largest), (4, 5, 2));
-    // 25 and 8 for each.
+    // 25 per bundle and 8 per packet.
     assert_eq!(stats.bundle_bytes, 4 * 25 + 5 * 8);
     assert_eq!(stats.native_bytes, 200);
     assert_eq!(stats.wait_max_ns, 10 * MS - 1);
@@ -172,7 +172,7 @@ fn a_bundle_leaves_early_when_it_is_full() {
         ]
     );
 
-    // 25 + 2 · 8 = 41 fit into 48 bytes, a third does not.
+    // 25 + 2 · 8 = 41 fit into 48 bytes; a third packet does not.
     let mut channel = Channel::new(ChannelConfig {
         mux: Some(MuxConfig {
             max_bytes: Some(48),
@@ -192,7 +192,7 @@ fn a_bundle_leaves_early_when_it_is_full() {
     assert_eq!(channel.boxes().mux.unwrap().bundles, 2);
 }
 
-/// TCM-TF's example: 50 ACKs in one bundle take 425 bytes instead of 2000.
+/// The example of TCM-TF: 50 ACKs in one bundle take 425 bytes instead of 2000.
 #[test]
 fn a_link_can_carry_the_bundle_instead() {
     let mut channel = Channel::new(ChannelConfig {
@@ -212,7 +212,7 @@ fn a_link_can_carry_the_bundle_instead() {
     assert_eq!(channel.link().stats().sent_bytes, 425);
 }
 
-/// What a tick releases may find the queue full: it comes back as dropped.
+/// A packet that a tick releases may find the queue full: it is returned as dropped.
 #[test]
 fn a_bundle_can_overflow_the_queue() {
     let mut channel = Channel::new(ChannelConfig {
@@ -259,7 +259,7 @@ fn police(how: PoliceMode) -> ChannelConfig<u32> {
     }
 }
 
-/// 100 kbit/s and 5 kB of frames of 64 bytes: 78 at once, then one in 5.12 ms.
+/// 100 kbit/s and 5 kB of 64-byte frames: 78 at once, then one every 5.12 ms.
 #[test]
 fn a_policer_lets_a_burst_and_then_its_rate_through() {
     let mut channel = Channel::new(police(PoliceMode::Bucket {
@@ -272,14 +272,14 @@ fn a_policer_lets_a_burst_and_then_its_rate_through() {
         .collect();
     let (arrived, gone) = run(&mut channel, &offers);
     let stats = channel.boxes().police.unwrap();
-    // 499.75 ms at 12.5 B/ms are 6246.875 B more: 11 246 B, 175 frames of 64.
+    // 499.75 ms at 12.5 B/ms are 6246.875 B more: 11 246 B, or 175 frames of 64 bytes.
     assert_eq!(stats.passed, 175);
     assert_eq!(stats.dropped, 1825);
     assert_eq!(stats.dropped_bytes, 1825 * 40);
     assert_eq!((arrived.len(), gone.len()), (175, 1825));
     assert_eq!(arrived.iter().filter(|(id, _)| *id < 78).count(), 78);
 
-    // Data are none of its business.
+    // Data are not policed.
     let data: Vec<(Nanos, Test)> = (0..200)
         .map(|n| (u64::from(n) * MS, ack(n, n).payload(500)))
         .collect();
@@ -332,7 +332,7 @@ fn a_share_can_be_dropped_evenly_or_by_chance() {
     ));
 }
 
-/// 80 kbit/s are 10 B a millisecond: after a burst of two, an ACK in 4 ms.
+/// 80 kbit/s is 10 B per millisecond: after a burst of two, one ACK every 4 ms.
 #[test]
 fn a_shaper_delays_what_exceeds() {
     let mut channel = Channel::new(ChannelConfig {
@@ -380,7 +380,7 @@ fn reconstruct(spacing: Spacing) -> ChannelConfig<u32> {
     }
 }
 
-/// (ack, synthetic, when) of all that comes out.
+/// (ack, synthetic, time) of everything that comes out.
 fn acks(channel: &mut Channel<Test>, offers: &[(Nanos, Test)]) -> Vec<(u32, bool, Nanos)> {
     let mut out = Vec::new();
     let mut collect = |channel: &mut Channel<Test>, until: Nanos| {
@@ -481,7 +481,7 @@ fn duplicates_and_sack_are_not_filled_and_keep_their_order() {
     );
 }
 
-/// Never an ACK that was not covered by a real one that came.
+/// No ACK exceeds the real ACKs that arrived.
 #[test]
 fn nothing_is_forged_beyond_the_newest() {
     for spacing in [Spacing::Even, Spacing::Ns2] {

@@ -1,4 +1,4 @@
-//! Rates and delays that change, held against clocks that tick nanosecond by nanosecond.
+//! Changing rates and delays, compared with clocks that advance by single nanoseconds.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ fn steps<T: Copy>(list: &[(Nanos, T)]) -> Vec<Step<T>> {
         .collect()
 }
 
-/// A step function of time as a test has it: durations and values.
+/// A step function of time in a test: durations and values.
 #[derive(Debug, Clone)]
 struct Profile {
     parts: Vec<(Nanos, u64)>,
     repeats: bool,
-    /// Start and length of an outage, and the time after which it comes again.
+    /// Start and length of an outage, and the time after which it repeats.
     outage: Option<(Nanos, Nanos, Nanos)>,
     origin: Nanos,
 }
@@ -28,7 +28,7 @@ impl Profile {
     /// The rate in the nanosecond that begins at `t`, bits per second.
     fn rate(&self, t: Nanos) -> u64 {
         if let Some((start, length, period)) = self.outage {
-            // The times of outages go on to the left, too.
+            // The outages also repeat before the origin.
             let offset = (i128::from(t) - i128::from(self.origin)).rem_euclid(i128::from(period));
             if (i128::from(start)..i128::from(start + length)).contains(&offset) {
                 return 0;
@@ -86,12 +86,12 @@ prop_compose! {
     }
 }
 
-/// Offers: nanoseconds after the one before, and bytes.
+/// Offers: nanoseconds after the previous one, and bytes.
 fn offers() -> impl Strategy<Value = Vec<(Nanos, u32)>> {
     prop::collection::vec((prop_oneof![Just(0), 0_u64..400], 0_u32..40), 1..30)
 }
 
-/// When each packet has left a wire that looks at the rate of each nanosecond by itself.
+/// The time at which each packet has left a wire that reads the rate at every nanosecond.
 fn by_the_nanosecond(profile: &Profile, offers: &[(Nanos, u32)]) -> Vec<Nanos> {
     let (mut arrival, mut free, mut done) = (0, 0, Vec::new());
     let (mut sent, mut wanted) = (0_u128, 0_u128);
@@ -139,8 +139,8 @@ proptest! {
     }
 }
 
-/// mahimahi's loop (`link_queue.cc`, `rationalize`): at each opportunity the packets that have
-/// come by then share its bytes, and one that does not fit goes on with the next.
+/// mahimahi's loop (`link_queue.cc`, `rationalize`): at each opportunity, the packets that have
+/// arrived by then share its bytes, and one that does not fit continues with the next.
 fn as_mahimahi_does(
     times: &[Nanos],
     bytes: u32,
@@ -181,7 +181,7 @@ fn as_mahimahi_does(
     done
 }
 
-/// What a link delivers, when it is looked at as an engine does.
+/// What a link delivers if polled as an engine does.
 fn delivered(link: &mut Link<usize>, arrivals: &[(Nanos, u32)]) -> Vec<Nanos> {
     let mut done = vec![0; arrivals.len()];
     let mut collect = |link: &mut Link<usize>, until: Nanos| {
@@ -216,7 +216,7 @@ proptest! {
         offers in prop::collection::vec((0_u64..60, 1_u32..120), 1..40),
         outage in prop::option::of((0_u64..30, 1_u64..40)),
     ) {
-        // The first opportunity is after 0: one at 0 is that at the end of the round before.
+        // The first opportunity is after 0: one at 0 is that at the end of the previous round.
         let mut at = 1;
         let times: Vec<Nanos> = gaps.iter().map(|gap| { at += gap; at }).collect();
         let rate = RateSchedule::opportunities(times.clone(), bytes).unwrap();
@@ -252,7 +252,7 @@ proptest! {
         let delay = DelaySchedule::steps(steps(&[(0, 100), (50, 10), (75, 300)]), Some(200));
         let changes = LinkChanges { rate, outages: None, delay: Some(Arc::new(delay.unwrap())) };
         let from = |origin: Nanos| {
-            // At the origin itself a trace that goes round has its last opportunity.
+            // At the origin itself, a repeating trace has its last opportunity.
             let mut now = origin + 1;
             let arrivals: Vec<(Nanos, u32)> =
                 offers.iter().map(|&(gap, len)| { now += gap; (now, len) }).collect();
@@ -267,7 +267,7 @@ proptest! {
 
 #[test]
 fn a_rate_changes_while_a_packet_is_on_the_wire() {
-    // 8 bits a microsecond, then 80: half of 1000 bytes takes 500 us, the rest 50.
+    // 8 bits per microsecond, then 80: half of 1000 bytes takes 500 us, the rest 50.
     let rates = steps(&[(0, 8_000_000), (500_000, 80_000_000)]);
     let rate = RateSchedule::steps(rates, None).unwrap();
     let mut wire = Serialiser::new(None);
@@ -291,13 +291,13 @@ fn a_hand_over_keeps_order_and_sends_nothing_for_a_while() {
     };
     let mut link = unlimited();
     let changes = LinkChanges {
-        // A byte a nanosecond.
+        // One byte per nanosecond.
         rate: Some(Arc::new(RateSchedule::constant(8_000_000_000))),
         outages: Some(Arc::new(Outages::new(vec![outage], 20_000).unwrap())),
         delay: Some(delay),
     };
     link.vary(&changes, 0);
-    // The second has sent 1000 of its bytes at 10 us; the third is past the outage.
+    // The second has sent 1000 of its bytes at 10 us; the third is after the outage.
     let arrivals = [(1_000, 100), (9_000, 1_500), (14_000, 100), (20_000, 100)];
     let done = delivered(&mut link, &arrivals);
     assert_eq!(done, [41_100, 41_100, 41_100, 60_100]);
@@ -336,9 +336,9 @@ fn extremes_end() {
     let pause = Outage { start: 0, end: 9 };
     let outages = Arc::new(Outages::new(vec![pause], 10).unwrap());
     wire.follow(&slow, Some(outages), 3);
-    // One bit in ten nanoseconds at a billionth a second: the end of time.
+    // One bit in ten nanoseconds at a billionth per second: the end of time.
     assert_eq!(wire.send(u32::MAX, 0), Nanos::MAX);
-    // Outages that fall on all that could be sent.
+    // Outages that cover all opportunities.
     let never = RateSchedule::opportunities(vec![10], 1500).unwrap();
     let pause = Outage { start: 9, end: 10 };
     let outages = Arc::new(Outages::new(vec![pause], 10).unwrap());

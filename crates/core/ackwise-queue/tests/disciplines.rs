@@ -1,4 +1,4 @@
-//! What holds for every traffic through every discipline.
+//! Properties of every discipline under any traffic.
 
 mod common;
 
@@ -13,21 +13,21 @@ use ackwise_queue::{
 use common::{ACK, Bench, ECE, FIN, RST, SYN, Test, URG, ack};
 use proptest::prelude::*;
 
-/// What a receiver does next, of one of three flows.
+/// What the receiver of one of three flows does next.
 #[derive(Debug, Clone)]
 enum Step {
-    /// Acknowledges so many bytes more.
+    /// Acknowledges this many more bytes.
     Move(u32),
     /// Sends a plain duplicate.
     Repeat,
-    /// Reports a block that begins so many bytes above.
+    /// Reports a block that begins this many bytes above.
     Sack(u32),
     Window(u16),
     Echo,
     Data(u32),
     Reset(u16),
     Mark,
-    /// The queue sends so many.
+    /// The queue sends this many packets.
     Serve(u8),
 }
 
@@ -80,7 +80,7 @@ fn configs(rules: impl Strategy<Value = FilterRule>) -> impl Strategy<Value = Qu
         1 => any::<bool>().prop_map(|ecn| Some(RedConfig { ecn, ..RedConfig::floyd(1_000_000) })),
     ];
     let filter = prop::option::weighted(0.8, (rules, 1_u32..5));
-    // Neither CoDel nor a limit drops anything here: tests/fq_codel.rs is about that.
+    // Neither CoDel nor a limit drops anything here: tests/fq_codel.rs covers that.
     let patient = |(flows, quantum, ack_share)| FqCodelConfig {
         flows,
         quantum: Some(quantum),
@@ -111,7 +111,7 @@ fn configs(rules: impl Strategy<Value = FilterRule>) -> impl Strategy<Value = Qu
         })
 }
 
-/// Segments of three receivers, made from steps.
+/// Segments of three receivers, generated from steps.
 struct Source {
     next: u32,
     flows: [Test; 3],
@@ -160,7 +160,7 @@ impl Source {
     }
 }
 
-/// Everything that went in, came out (in order), and did not; ids are unique.
+/// Everything that went in, came out (in order), or was dropped; ids are unique.
 #[derive(Default)]
 struct Outcome {
     offered: BTreeMap<u32, Test>,
@@ -173,7 +173,7 @@ fn run(config: &QueueConfig, steps: &[(u32, Step)], base: u32) -> Outcome {
     let mut bench = Bench::new(config);
     let mut source = Source::new(base);
     let mut outcome = Outcome::default();
-    // Grown flows, so that the contract's start is over.
+    // Grown flows, past the contract's start.
     for flow in 0..3 {
         for _ in 0..12 {
             let packet = source.make(flow, &Step::Move(536)).unwrap();
@@ -235,8 +235,8 @@ fn conserved(outcome: &Outcome) {
     assert_eq!(seen.len(), outcome.offered.len());
 }
 
-/// Data of a flow among themselves, and everything else of it, keep their order. What ends a
-/// connection keeps its place among its data.
+/// Data of a flow keep their order among themselves, and so does everything else of it. The end of
+/// a connection keeps its place among its data.
 fn in_order(outcome: &Outcome, replaced: bool) {
     let with_data = |packet: &&Test| {
         let ends = packet.flags & (FIN | RST | URG) != 0 || packet.flags & (ACK | SYN) == 0;
@@ -275,7 +275,7 @@ proptest! {
         for id in &outcome.filtered {
             let gone = outcome.offered[id];
             assert!(ackwise_queue::Packet::is_pure_ack(&gone));
-            // One with a number at least as high was taken in after it.
+            // One with a number at least as high was enqueued after it.
             assert!(outcome.offered.range(id + 1..).any(|(later, packet)| {
                 packet.flow == gone.flow
                     && !ahead(gone.ack, packet.ack)
@@ -298,7 +298,7 @@ proptest! {
                 .values()
                 .filter(|packet| packet.flow == number && !outcome.rejected.contains(&packet.id))
                 .collect();
-            // The newest number that was taken in comes out.
+            // The newest number that was enqueued comes out.
             if let Some(newest) = taken.iter().map(|packet| packet.ack).reduce(
                 |a, b| if ahead(b, a) { b } else { a },
             ) {
@@ -313,7 +313,7 @@ proptest! {
                 if !(plain(old) && plain(new)) {
                     continue;
                 }
-                // Duplicates, and their original with them.
+                // Duplicates stay, and their originals with them.
                 if new.ack == old.ack && new.window == old.window && new.n_sack == 0 {
                     assert!(kept);
                     if old.n_sack == 0 && old.flags == new.flags {
@@ -337,7 +337,7 @@ proptest! {
         }
     }
 
-    /// No ACK covers more than max_stretch because others went.
+    /// No ACK covers more than max_stretch because others were removed.
     #[test]
     fn stretches_are_bounded(
         moves in prop::collection::vec((1_u32..4_000, 0_u8..3), 1..200),
@@ -362,13 +362,13 @@ proptest! {
         for packet in &outcome.out {
             let own = outcome.offered.range(..packet.id).next_back();
             let before = own.map_or(12 * 536, |(_, packet)| packet.ack);
-            // What it covers by itself cannot be helped.
+            // What it covers by itself cannot be changed.
             assert!(packet.ack - covered <= most.max(packet.ack - before));
             covered = packet.ack;
         }
     }
 
-    /// Bundles leave at ticks, wait a period at most, and keep their order.
+    /// Bundles leave at ticks, wait for at most a period, and keep their order.
     #[test]
     fn ticks_are_kept(
         gaps in prop::collection::vec(0_u64..3_000_000, 1..100),

@@ -1,4 +1,4 @@
-//! What each ACK filter takes out, and what it must not.
+//! Which ACKs each filter removes, and which it must not.
 
 mod common;
 
@@ -28,16 +28,16 @@ fn a_newer_ack_takes_the_older_out() {
     let stats = bench.queue.stats();
     assert_eq!((stats.filtered, stats.filtered_bytes), (4, 160));
     assert_eq!(stats.tail_drops, 0);
-    // Of the twenty before, one was the first, and five made up the start: ten
-    // segments, and one ACK counts for two of the 536 bytes that are assumed.
+    // Of the twenty before, one was the first, and five made up the start: ten segments, where one
+    // ACK counts as two segments of the assumed 536 bytes.
     let reason = |name| stats.reason(Reason::all().find(|r| r.name() == name).unwrap());
     assert_eq!(reason("first"), 1);
     assert_eq!(reason("start"), 5);
     assert_eq!(reason("held"), 14 + 5);
 }
 
-/// A probe of a closed window ends before what its sender has sent, so that its receiver drops it unread:
-/// it stands for no ACK that waits, and for none that comes.
+/// A probe of a closed window ends before what its sender has sent, so its receiver drops it
+/// unread: it supersedes no waiting ACK, and none that arrives.
 #[test]
 fn a_probe_takes_nothing_out() {
     let mut bench = grown(RFC);
@@ -49,7 +49,7 @@ fn a_probe_takes_nothing_out() {
     assert_eq!(bench.drain(), [2, 3]);
 }
 
-/// Nor does the bound of a stretch begin at the number of a probe.
+/// The bound of a stretch does not begin at the number of a probe either.
 #[test]
 fn a_probe_says_nothing_to_the_sender() {
     let rule = FilterRule::Rfc3449 {
@@ -102,8 +102,9 @@ fn a_flow_that_starts_is_left_alone() {
     assert_eq!(bench.drain(), (1..=10).collect::<Vec<_>>());
 }
 
-/// Behind half a second of queue a window of a few segments comes as a burst each round trip. The
-/// pause between two is no silence of the sender: its timeout is longer than what it measures.
+/// Behind a queue of half a second, a window of a few segments arrives as a burst each round trip.
+/// The pause between two bursts is not a silence of the sender: its timeout is longer than the RTT
+/// that it measures.
 #[test]
 fn what_an_ack_waits_here_is_no_pause_of_the_sender() {
     const MS: u64 = 1_000_000;
@@ -120,7 +121,7 @@ fn what_an_ack_waits_here_is_no_pause_of_the_sender() {
     // One of each burst is left.
     assert_eq!(bench.gone, [11, 12, 13, 14, 21, 22, 23, 24, 31, 32, 33, 34]);
 
-    // It was silent for longer than that, or had a timeout: the next are those of a start.
+    // It was silent for longer than that, or had a timeout: the next ones are those of a start.
     bench.now += 300 * MS;
     bench.gone.clear();
     for n in 1..=5 {
@@ -129,7 +130,7 @@ fn what_an_ack_waits_here_is_no_pause_of_the_sender() {
     assert_eq!(bench.drain(), [1, 2, 3, 4, 5]);
     assert!(bench.gone.is_empty());
 
-    // They left at once, so that a short pause is one again.
+    // They left at once, so a short pause counts as one again.
     bench.now += 300 * MS;
     for n in 1..=5 {
         assert!(bench.put(ack(n, 60_000 + n * 1000)));
@@ -137,8 +138,8 @@ fn what_an_ack_waits_here_is_no_pause_of_the_sender() {
     assert_eq!(bench.drain(), [1, 2, 3, 4, 5]);
 }
 
-/// NXP's filter drops three of four, and may so lose the last one: here the newest
-/// number always waits.
+/// NXP's filter drops three of four, and can lose the last one that way: here the newest number
+/// always waits.
 #[test]
 fn the_newest_number_is_never_taken_out() {
     let mut bench = grown(RFC);
@@ -160,7 +161,7 @@ fn duplicates_stay_and_so_does_their_original() {
     assert_eq!(bench.drain(), [1, 2, 3, 4, 5]);
 }
 
-/// DCTCP counts marked bytes by ECE: each state keeps the last ACK that has it.
+/// DCTCP counts marked bytes by ECE: each run of equal ECE keeps its last ACK.
 #[test]
 fn m1_of_each_run_of_ece_the_last_stays() {
     let mut bench = grown(RFC);
@@ -171,12 +172,12 @@ fn m1_of_each_run_of_ece_the_last_stays() {
         let n = n as u32 + 1;
         assert!(bench.put(ack(n, 20_000 + n * 1000).flags(flags)));
     }
-    // So does the first that has another one.
+    // So does the first one with a different ECE.
     assert_eq!(bench.gone, [1, 4]);
     assert_eq!(bench.drain(), [2, 3, 5, 6, 7]);
 }
 
-/// Two states of ECE may have one number; the first of them may not become redundant later.
+/// ACKs with different ECE may have one number; the first of them must not become redundant later.
 #[test]
 fn m1_two_states_of_one_number_both_stay() {
     let mut bench = grown(RFC);
@@ -188,7 +189,7 @@ fn m1_two_states_of_one_number_both_stay() {
     assert_eq!(bench.drain(), [1, 2, 4]);
 }
 
-/// A sender with timestamps drops what has none (RFC 7323 §3.2).
+/// A sender with timestamps drops ACKs without them (RFC 7323 §3.2).
 #[test]
 fn m1_an_ack_without_timestamps_does_not_stand_for_one_with_them() {
     let mut bench = grown(RFC);
@@ -205,7 +206,7 @@ fn new_sack_blocks_stay_and_repeated_ones_go() {
     assert!(bench.put(ack(1, 21_000)));
     assert!(bench.put(ack(2, 21_000).sack(&[(22_000, 23_000)])));
     assert!(bench.put(ack(3, 21_000).sack(&[(22_000, 24_000)])));
-    // Moves on and repeats a block: it may go; then it does.
+    // It advances and repeats a block: it may be removed; then it is.
     assert!(bench.put(ack(4, 21_500).sack(&[(22_000, 24_000)])));
     assert!(bench.put(ack(5, 21_600).sack(&[(22_000, 24_000)])));
     assert_eq!(bench.gone, [1, 4]);
@@ -237,7 +238,7 @@ fn of_duplicates_with_sack_the_newest_may_do() {
         dup(2, &[(22_000, 23_000)]),
         dup(3, &[(22_000, 24_000)]),
         dup(4, &[(26_000, 27_000), (22_000, 24_000)]),
-        // Moves on and only repeats blocks: it may go, and 4 stays.
+        // It advances and only repeats blocks: it may be removed, and 4 stays.
         ack(5, 21_500).sack(&[(26_000, 27_000), (22_000, 24_000)]),
         ack(6, 27_000),
     ];
@@ -246,8 +247,8 @@ fn of_duplicates_with_sack_the_newest_may_do() {
     let held = |packets: &[common::Test]| fed(true, packets).0;
     let next = dup(9, &[(22_000, 24_000)]);
     let kept = [
-        // Without blocks each counts; with a block that the next has not; a DSACK, below
-        // and above; marked; with another option; other flags; newer than what came next.
+        // Without blocks each one counts; with a block that the next lacks; a DSACK, below and
+        // above; marked; with another option; with other flags; newer than its successor.
         ack(2, 21_000),
         dup(2, &[(28_000, 29_000)]),
         dup(2, &[(18_000, 19_000)]),
@@ -256,15 +257,15 @@ fn of_duplicates_with_sack_the_newest_may_do() {
         dup(2, &[(22_000, 23_000)]).unknown_option(),
         dup(2, &[(22_000, 23_000)]).flags(ACK | ECE),
         dup(2, &[(22_000, 23_000)]).ts(9, 9),
-        // No gain: it is a repetition that is counted.
+        // No gain: it is a repetition, which is counted.
         dup(2, &[(22_000, 24_000)]),
-        // And data are no duplicates.
+        // Data are not duplicates.
         dup(2, &[(22_000, 23_000)]).payload(1),
     ];
     for packet in kept {
         assert!(held(&[packet, next]).is_empty(), "{packet:?}");
     }
-    // It has left by then.
+    // It has already left.
     let mut bench = Bench::new(&config(true));
     bench.grow(0, 20);
     bench.put(dup(2, &[(22_000, 23_000)]));
@@ -274,7 +275,7 @@ fn of_duplicates_with_sack_the_newest_may_do() {
     assert_eq!(bench.drain(), [9]);
 }
 
-/// cake's 28b4560: a DSACK is news, though it lies below the acknowledgment.
+/// cake's 28b4560: a DSACK is news although it lies below the acknowledgment.
 #[test]
 fn a_dsack_stays() {
     let mut bench = grown(RFC);
@@ -292,7 +293,7 @@ fn a_dsack_stays() {
     }
 }
 
-/// cake's 8cf5278 (SYN), Unisoc's FIN and RST, and flags that nobody knows.
+/// cake's 8cf5278 (SYN), Unisoc's FIN and RST, and unknown flags.
 #[test]
 fn anything_with_a_flag_stays() {
     for flags in [
@@ -318,7 +319,7 @@ fn anything_with_a_flag_stays() {
     }
 }
 
-/// cake's f2ea091: DCTCP's ECE tells by its changes.
+/// cake's f2ea091: DCTCP's information is in the changes of ECE.
 #[test]
 fn a_change_of_ecn_feedback_stays() {
     for rule in [RFC, FilterRule::Cake { aggressive: true }] {
@@ -328,7 +329,7 @@ fn a_change_of_ecn_feedback_stays() {
         for packet in [off(1), on(2), on(3), off(4), on(5), off(6)] {
             assert!(bench.put(packet));
         }
-        // Of each run of the same ECE the first stays (contract), or the last (cake).
+        // The first of each run of equal ECE stays (contract), or the last (cake).
         let left = bench.drain();
         let seen = left.iter().map(|id| [2, 3, 5].contains(id));
         let eces: Vec<bool> = std::iter::once(false).chain(seen).collect();
@@ -384,7 +385,7 @@ fn windows_that_open_or_shrink_stay() {
     assert!(bench.put(ack(2, 22_000).window(500)));
     assert!(bench.put(ack(3, 22_000).window(5_000)));
     assert!(bench.put(ack(4, 23_000).window(5_000)));
-    // 1 shrinks, 3 updates; 2 goes for 4 … but it is 3's original number.
+    // 1 shrinks, 3 updates; 2 would be superseded by 4, but 3 duplicates its number.
     assert!(!bench.gone.contains(&1) && !bench.gone.contains(&3));
     assert_eq!(*bench.drain().last().unwrap(), 4);
 }
@@ -470,7 +471,7 @@ fn a_full_queue_takes_an_ack_that_makes_room_for_itself() {
     assert_eq!(bench.drain(), [2, 3, 5]);
 }
 
-/// One that finds no room takes nothing with it: the last number survives.
+/// An ACK for which there is no room removes nothing: the last number survives.
 #[test]
 fn a_rejected_ack_takes_nothing_out() {
     let mut bench = Bench::new(&filtered(RFC, QueueLimit::Bytes(40)));
@@ -491,7 +492,7 @@ fn flows_beyond_the_table_pass_and_quiet_ones_are_forgotten() {
         ..QueueConfig::drop_tail(ROOM)
     };
     let mut bench = Bench::new(&config);
-    // Two flows have ACKs waiting: a third is not filtered.
+    // Two flows have waiting ACKs: a third is not filtered.
     for (id, flow) in [(1, 0), (2, 1), (3, 2)] {
         assert!(bench.put(ack(id, 1000).flow(flow)));
     }
@@ -506,7 +507,7 @@ fn flows_beyond_the_table_pass_and_quiet_ones_are_forgotten() {
     assert_eq!(bench.gone, [1, 2, 7]);
 }
 
-/// ns-2: strictly lower numbers go, duplicates stay, and nothing is exempt.
+/// ns-2: strictly lower numbers are removed, duplicates stay, and nothing is exempt.
 #[test]
 fn ns2_takes_out_whatever_is_lower() {
     let mut bench = Bench::new(&filtered(FilterRule::Ns2Append, ROOM));
@@ -516,7 +517,7 @@ fn ns2_takes_out_whatever_is_lower() {
     assert!(bench.gone.is_empty());
     assert!(bench.put(ack(4, 2000).flags(ACK | ECE)));
     assert_eq!(bench.gone, [3, 2, 1]);
-    // One that was overtaken stays behind the newer, until a higher one comes.
+    // An ACK that was overtaken stays behind the newer one, until a higher one arrives.
     assert!(bench.put(ack(5, 500)));
     assert!(bench.put(ack(6, 2000)));
     assert_eq!(bench.gone, [3, 2, 1, 5]);
@@ -529,12 +530,12 @@ fn cake_always_leaves_one_redundant_ack() {
     for n in 1..=6 {
         assert!(bench.put(ack(n, n * 1000)));
     }
-    // The third finds 1 and 2 both eligible, and 1 goes; and so on.
+    // The third finds both 1 and 2 eligible, and 1 is removed; and so on.
     assert_eq!(bench.gone, [1, 2, 3, 4]);
     assert_eq!(bench.drain(), [5, 6]);
 }
 
-/// Where ACKs leave first, one that data have comes behind all data that wait.
+/// If ACKs leave first, one on data comes behind all waiting data.
 #[test]
 fn cake_takes_nothing_out_for_data_of_another_class() {
     for (first, gone) in [(None, vec![1]), (NonZeroU32::new(u32::MAX), vec![])] {
@@ -577,7 +578,7 @@ fn cake_keeps_duplicates_and_compares_sack_and_time() {
         ack(1, 9).sack(&[(20, 30)]),
         ack(2, 9).sack(&[(20, 30)])
     ));
-    // SACK that grows covers; one that misses does not.
+    // A SACK that grows covers; one that lacks a block does not.
     assert!(case(
         ack(1, 9).sack(&[(20, 30)]),
         ack(2, 9).sack(&[(20, 40)])
@@ -600,7 +601,7 @@ fn cake_keeps_duplicates_and_compares_sack_and_time() {
 #[test]
 fn cake_drops_one_a_time() {
     let mut bench = Bench::new(&filtered(FilterRule::Cake { aggressive: true }, ROOM));
-    // Duplicates make no use of it; then each that moves on takes one.
+    // Duplicates remove none; then each ACK that advances removes one.
     for n in 1..=4 {
         assert!(bench.put(ack(n, 1000)));
     }

@@ -1,4 +1,4 @@
-//! FlowQueue-CoDel: its control law, its fairness, its bounds.
+//! FlowQueue-CoDel: its control law, fairness and bounds.
 
 mod common;
 
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 
 const MS: Nanos = 1_000_000;
 
-/// Data of a flow: a packet of 40 bytes more than its payload.
+/// Data of a flow: a packet 40 bytes longer than its payload.
 fn data(id: u32, flow: u32, payload: u32) -> Test {
     ack(id, 0).flow(flow).payload(payload)
 }
@@ -26,7 +26,7 @@ fn config(fq_codel: FqCodelConfig) -> QueueConfig {
     }
 }
 
-/// Drops nothing, whatever waits how long.
+/// Drops nothing, however long it waits.
 fn patient() -> FqCodelConfig {
     FqCodelConfig {
         target_ns: Some(Nanos::MAX),
@@ -63,8 +63,8 @@ impl Queue {
     }
 }
 
-/// The milliseconds at which CoDel drops from a queue that always stands, by the text of RFC 8289
-/// §3: an interval above the target, and then interval / √count after the one before.
+/// The milliseconds at which CoDel drops from a queue that always stands, according to RFC 8289 §3:
+/// after an interval above the target, and then interval / √count after the previous drop.
 fn expected_drops(first: f64, interval: f64, drops: usize) -> Vec<u64> {
     let mut due = first + interval;
     let mut at = vec![due.ceil() as u64];
@@ -82,7 +82,7 @@ fn drops_follow_the_control_law() {
         assert!(queue.put(data(id, 7, 1_000), 0));
     }
     let mut drops = Vec::new();
-    // Looked at each millisecond; the first look is at 10 ms, when all have waited for 10 ms.
+    // Polled each millisecond; the first poll is at 10 ms, when all packets have waited for 10 ms.
     for ms in 10..2_000 {
         assert!(queue.take(ms * MS).is_some());
         for gone in queue.evicted.drain(..) {
@@ -92,12 +92,12 @@ fn drops_follow_the_control_law() {
     }
     assert!(drops.len() > 60, "{}", drops.len());
     assert_eq!(drops, expected_drops(10.0, 100.0, drops.len()));
-    // What a table of the law has for the first ones.
+    // The first values in a table of the law.
     assert_eq!(drops[..6], [110, 210, 281, 339, 389, 434]);
     assert_eq!(queue.queue.stats().early_drops, drops.len() as u64);
 }
 
-/// Feeds a queue that stands at `ms` by putting a packet for each that is taken.
+/// Keeps a queue standing over `span`, in ms, by adding a packet for each one taken.
 fn stand(queue: &mut Queue, span: std::ops::Range<u64>, late: u64) -> Vec<u64> {
     let mut drops = Vec::new();
     for ms in span {
@@ -121,14 +121,14 @@ fn dropping_that_begins_again_goes_on_where_it_was() {
             .filter(|ms| **ms < 700)
             .count()
     );
-    // A pause without delay of eight intervals, and then the queue stands again.
+    // A pause of eight intervals without delay, and then the queue stands again.
     while queue.take(700 * MS).is_some() {}
     let again = stand(&mut queue, 1_500..2_000, 20);
-    // It began with 1, and had dropped `before.len()` in all: it goes on with one less.
+    // It started with 1, and had dropped `before.len()` in all: it continues with one less.
     let count = before.len() as f64 - 1.0;
     let gap = again[1] - again[0];
     assert_eq!(gap, (100.0 / count.sqrt()).ceil() as u64);
-    // After more than sixteen intervals it starts anew.
+    // After more than sixteen intervals it starts again.
     while queue.take(2_000 * MS).is_some() {}
     let anew = stand(&mut queue, 4_000..4_400, 20);
     assert_eq!(anew[1] - anew[0], 100);
@@ -165,7 +165,7 @@ fn capable_packets_are_marked_instead() {
 
 #[test]
 fn a_thin_link_has_time_for_its_packets() {
-    // 1514 bytes take 391 ms: packets that come as fast as they leave, one behind another.
+    // 1514 bytes take 391 ms: packets arrive as fast as they leave, one behind another.
     let fq_codel = FqCodelConfig {
         ecn: false,
         ..FqCodelConfig::new(Some(31_000))
@@ -189,7 +189,7 @@ fn a_thin_link_has_time_for_its_packets() {
         }
     }
     assert_eq!(link.stats().dropped_discipline, 0);
-    // Four that stand are too many.
+    // Four standing packets are too many.
     for id in 0..200 {
         let now = (200 + u64::from(id)) * 392 * MS;
         while let Some(departure) = link.pop_due(now) {
@@ -203,7 +203,7 @@ fn a_thin_link_has_time_for_its_packets() {
         }
     }
     assert!(link.stats().dropped_discipline > 10);
-    // At a hundred times the rate the same queue is short.
+    // At a hundred times the rate, the same queue is short.
     link.set_rate(100_000_000);
     let before = link.stats().dropped_discipline;
     let start = 400 * 392 * MS;
@@ -222,7 +222,7 @@ fn a_thin_link_has_time_for_its_packets() {
 
 #[test]
 fn a_full_packet_is_as_long_as_the_link_has_it() {
-    // Packets of 616 bytes take 159 ms, of 1514 bytes 391 ms.
+    // Packets of 616 bytes take 159 ms, packets of 1514 bytes 391 ms.
     let drops = |full_packet, changed: Option<u32>| {
         let fq_codel = FqCodelConfig {
             ecn: false,
@@ -242,7 +242,7 @@ fn a_full_packet_is_as_long_as_the_link_has_it() {
         }
         queue.queue.stats().early_drops
     };
-    // A target of 587 ms and one of 239 ms.
+    // Targets of 587 ms and 239 ms.
     assert_eq!(drops(1_514, None), 0);
     assert!(drops(616, None) > 10);
     assert_eq!(drops(1_514, Some(616)), drops(616, None));
@@ -271,7 +271,7 @@ fn nothing_is_dropped_or_marked_at_the_end() {
             assert_eq!(link.enqueue(packet, packet.len(), 0), Verdict::Queued);
         }
     }
-    // CoDel has begun to drop and to mark by then.
+    // By then CoDel has begun to drop and to mark.
     let (mut left, mut gone) = (0, 0);
     let mut count = |departure| match departure {
         Departure::Delivered { .. } => left += 1,
@@ -306,7 +306,7 @@ fn who_begins_to_send_leaves_first() {
     }
     queue.put(data(500, 3, 80), 0);
     assert_eq!(queue.take(0).unwrap().id, 500);
-    // One that sends a packet at a time gets no more than a turn each.
+    // A flow that sends one packet at a time gets no more than a turn per packet.
     let mut others = 0;
     for round in 0..20 {
         queue.put(data(600 + round, 3, 1_460), 0);
@@ -369,7 +369,7 @@ fn stale_acks_are_dropped_while_newer_ones_wait() {
         ..FqCodelConfig::new(None)
     };
     let mut queue = Queue::new(&config(shared));
-    // Duplicates: no filter would take them out.
+    // Duplicates: no filter would remove them.
     for id in 0..40 {
         queue.put(ack(id, 7).flow(1), 0);
     }
@@ -377,7 +377,8 @@ fn stale_acks_are_dropped_while_newer_ones_wait() {
     for id in 0..40 {
         queue.put(data(1_000 + id, 2, 1_460), 0);
     }
-    // Within the target all leave; later the newest four. The FIN is none of them: it goes with data.
+    // Within the target all leave; later the newest four. The FIN is not one of them: it goes with
+    // data.
     assert_eq!(queue.take(4 * MS).unwrap().id, 0);
     let out: Vec<u32> = std::iter::from_fn(|| queue.take(20 * MS))
         .map(|packet| packet.id)
@@ -385,7 +386,7 @@ fn stale_acks_are_dropped_while_newer_ones_wait() {
         .collect();
     assert_eq!(out, [100, 36, 37, 38, 39]);
     assert_eq!(queue.queue.stats().early_drops, 35);
-    // In the queue of its flow, without a share, an ACK is a packet as any other.
+    // Without a share, in the queue of its flow, an ACK is a packet like any other.
     let mut queue = Queue::new(&config(FqCodelConfig::new(None)));
     for id in 0..40 {
         queue.put(ack(id, 7).flow(1), 0);
@@ -430,7 +431,7 @@ fn stale_acks_that_are_capable_are_marked() {
         for id in 0..20 {
             queue.put(ack(id, 7).flow(1).ecn(Ecn::Capable), 0);
         }
-        // Somebody marked it before: the mark is not lost, and not counted.
+        // It was already marked: the mark is neither lost nor counted.
         queue.put(ack(20, 7).flow(1).ecn(Ecn::Marked), 0);
         for id in 21..25 {
             queue.put(ack(id, 7).flow(1).ecn(Ecn::Capable), 0);
@@ -472,7 +473,7 @@ fn the_longest_flow_makes_room() {
             .all(|gone| gone.queued.packet.flow == 2 && gone.cause == DropCause::QueueFull)
     );
     assert_eq!(queue.queue.stats().tail_drops, queue.evicted.len() as u64);
-    // A packet that never fits is refused.
+    // A packet that never fits is rejected.
     let memory = FqCodelConfig {
         memory_limit: 500,
         ..patient()
@@ -485,7 +486,7 @@ fn the_longest_flow_makes_room() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Flows that always have something to send differ by a quantum and a full packet at most.
+    /// Flows that always have something to send differ by at most a quantum and a full packet.
     #[test]
     fn bytes_are_shared(
         quantum in 64_u32..2_000,
@@ -508,8 +509,8 @@ proptest! {
         }
     }
 
-    /// While both wait, ACKs have their share of the bytes of any stretch of time, and data the
-    /// rest: nobody starves.
+    /// While both wait, ACKs get their share of the bytes over any time span, and data the rest:
+    /// nobody starves.
     #[test]
     fn classes_keep_their_shares(
         share in 0.02_f64..0.98,
@@ -541,7 +542,8 @@ proptest! {
         assert!(most - least <= 1_500.0 + 40.0, "{least} {most}");
     }
 
-    /// Whatever comes, nothing is lost from the books, flows keep their order, and the bounds hold.
+    /// Whatever arrives, every packet is accounted for, flows keep their order, and the bounds
+    /// hold.
     #[test]
     fn bounds_hold_and_packets_are_conserved(
         steps in prop::collection::vec(

@@ -33,7 +33,7 @@ impl Pair {
         assert_eq!(verdict, Verdict::Queued);
     }
 
-    /// What has arrived by `now`: (way, packet, when).
+    /// What has arrived by `now`: (way, packet, time).
     fn arrived(&mut self, now: Nanos) -> Vec<(usize, u32, Nanos)> {
         self.medium.advance(self.links.each_mut(), now);
         let mut out = Vec::new();
@@ -47,7 +47,7 @@ impl Pair {
         out
     }
 
-    /// As an engine does it: from wake-up to wake-up.
+    /// Polls as an engine does, from wake-up to wake-up.
     fn drain(&mut self) -> Vec<(usize, u32, Nanos)> {
         let mut out = Vec::new();
         while let Some(at) = self.links.iter().filter_map(Link::next_wakeup).min() {
@@ -88,7 +88,7 @@ fn a_late_look_finds_what_an_early_one_would_have_found() {
         pair.send(0, packet, 125, 0);
     }
     pair.send(1, 10, 125, MS / 2);
-    // The medium is free for a while; whoever comes first has it.
+    // The medium is free for a while; the first to arrive gets it.
     pair.send(1, 11, 125, 10 * MS);
     pair.send(0, 3, 125, 10 * MS + 1);
     let mut found = pair.arrived(100 * MS);

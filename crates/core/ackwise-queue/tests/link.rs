@@ -1,4 +1,4 @@
-//! A link to the nanosecond.
+//! A link, checked to the nanosecond.
 
 use ackwise_queue::{
     Departure, DropCause, Evicted, Link, LinkConfig, Nanos, QueueDiscipline, QueueLimit, Queued,
@@ -105,7 +105,7 @@ fn the_mean_queue_is_exact() {
         rate_bps: Some(8_000_000),
         ..LinkConfig::default()
     });
-    // Three of 1 ms each: 2 wait for 1 ms, 1 waits for another.
+    // Three packets of 1 ms each: two wait for 1 ms, and one of them for another.
     for packet in 0..3 {
         assert_eq!(link.enqueue(packet, 1000, 0), Verdict::Queued);
     }
@@ -149,8 +149,8 @@ fn duplicates_are_told() {
 
 #[test]
 fn one_held_back_is_overtaken_by_one_that_still_waits() {
-    // Everything is held back by 10 ms, at 1 ms a packet: nothing ordered is in
-    // flight, yet the wire must keep going.
+    // Everything is held back by 10 ms, at 1 ms per packet: no in-order packet is in flight, yet
+    // the wire must continue to send.
     let mut link = Link::drop_tail(LinkConfig {
         rate_bps: Some(8_000_000),
         reorder: Some(Reorder {
@@ -213,7 +213,7 @@ fn time_that_goes_back_is_ignored() {
     assert_eq!(drain(&mut link), [(0, 1, 6_000_000), (1, 1, 7_000_000)]);
 }
 
-/// Keeps only the newest packet: what an ACK filter does to its flow.
+/// Keeps only the newest packet, as an ACK filter does to its flow.
 struct NewestOnly(Option<Queued<u32>>);
 
 impl QueueDiscipline<u32> for NewestOnly {

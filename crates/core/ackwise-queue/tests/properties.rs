@@ -1,10 +1,10 @@
-//! What holds for every traffic through every link.
+//! Properties of every link under any traffic.
 
 use ackwise_queue::{Departure, Link, LinkConfig, LinkStats, Nanos, QueueLimit, Reorder, Verdict};
 use ackwise_rng::Probability;
 use proptest::prelude::*;
 
-/// One packet offered: nanoseconds after the one before, and its length.
+/// An offered packet: nanoseconds after the previous one, and its length.
 type Offer = (Nanos, u32);
 
 #[derive(Debug, Clone)]
@@ -151,14 +151,13 @@ proptest! {
     ) {
         let config = LinkConfig { rate_bps: Some(rate_bps), jitter_ns: 0, ..config };
         let outcome = run(config, &offers);
-        // From the end of packet i to the end of packet j the wire sent
-        // everything after i up to j.
+        // Between the ends of packets i and j, the wire sent everything after i up to j.
         for first in 0..outcome.delivered.len() {
             let mut bytes = 0_u128;
             for second in first + 1..outcome.delivered.len() {
                 bytes += u128::from(offers[outcome.delivered[second].0].1);
                 let window = u128::from(outcome.delivered[second].2 - outcome.delivered[first].2);
-                // Both ends are rounded up, so a window is short by under 1 ns.
+                // Both ends are rounded up, so a window is short by less than 1 ns.
                 prop_assert!(
                     bytes * 8_000_000_000 < (window + 1) * u128::from(rate_bps),
                     "{bytes} bytes in {window} ns"
@@ -217,7 +216,7 @@ proptest! {
     #[test]
     fn when_it_is_polled_makes_no_difference(config in any_link(), offers in offers(), step in 1_u64..5_000_000) {
         let woken = run(config, &offers);
-        // Polled on a fixed grid instead, far past or far before each wake-up.
+        // Polled on a fixed grid instead, long after or before each wake-up.
         let mut link: Link<usize> = Link::drop_tail(config);
         let mut delivered = Vec::new();
         let (mut now, mut next_poll) = (0, 0);

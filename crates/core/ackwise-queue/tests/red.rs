@@ -1,4 +1,4 @@
-//! RED against numbers worked out by hand.
+//! RED compared with numbers worked out by hand.
 
 mod common;
 
@@ -38,11 +38,11 @@ fn the_average_follows_the_queue_that_an_arrival_finds() {
         assert!(bench.put(ack(n, 0).flow(n)));
         averages.push(average(&bench));
     }
-    // Finds 0, 1, 2, 3.
+    // The arrivals find 0, 1, 2, 3.
     assert_eq!(averages, [0.0, 0.5, 1.25, 2.125]);
 }
 
-/// Four ACKs in the queue of a link of 4000 packets of 500 B a second: one in 250 µs.
+/// Four ACKs in the queue of a link with 4000 packets of 500 B per second: one every 250 µs.
 fn four_on_a_fast_link() -> Bench {
     let red = RedConfig {
         rate_bps: 16_000_000,
@@ -60,20 +60,20 @@ fn four_on_a_fast_link() -> Bench {
 fn it_ages_while_the_link_idles() {
     let mut bench = four_on_a_fast_link();
     bench.drain();
-    // The last of 40 B left at 8 ms and keeps the wire for 20 µs. At 10 ms 1.98 ms
-    // have passed since: 7 packets were missed, and the arrival finds none.
+    // The last one of 40 B left at 8 ms and occupies the wire for 20 µs. By 10 ms, 1.98 ms have
+    // passed since: 7 packets were missed, and the arrival finds none.
     bench.now = 9_000_000;
     assert!(bench.put(ack(5, 0)));
     assert_eq!(average(&bench), 2.125 / 256.0);
 }
 
-/// The rate may be measured: an idle link missed as many packets as it has now.
+/// The rate may be a measured one: an idle link missed as many packets as its present rate gives.
 #[test]
 fn it_ages_by_the_rate_that_the_link_has() {
     let mut bench = four_on_a_fast_link();
     bench.queue.rate_changed(160_000);
     bench.drain();
-    // One packet in 25 ms, and the last of 40 B keeps the wire for 2 ms: none was missed.
+    // One packet in 25 ms, and the last one of 40 B occupies the wire for 2 ms: none was missed.
     bench.now = 9_000_000;
     assert!(bench.put(ack(5, 0)));
     assert_eq!(average(&bench), 2.125 / 2.0);
@@ -88,8 +88,8 @@ fn the_first_above_the_threshold_is_spared() {
     let mut bench = Bench::new(&queue(red, QueueLimit::Packets(100)));
     // Averages 0, 0.5, 1.25, 2.125: the fourth is the first above 2.
     assert!((1..=4).all(|n| bench.put(ack(n, 0).flow(n))));
-    // The fifth finds 4: average 3.0625, p_b 0.53; counted as the second since the
-    // spared one, 2 p_b ≥ 1: certain.
+    // The fifth finds 4: average 3.0625, p_b 0.53; it is the second since the spared one,
+    // 2 p_b ≥ 1: certain.
     assert!(!bench.put(ack(5, 0).flow(5)));
     assert_eq!(bench.queue.stats().early_drops, 1);
 }
@@ -113,14 +113,14 @@ fn above_the_maximum_nothing_enters_unless_gentle() {
     assert_eq!(long(false), (4, 46));
     let (taken, forced) = long(true);
     assert!((5..=8).contains(&taken), "{taken}");
-    // Past twice the maximum it would be forced; the growing probability keeps the
-    // queue below.
+    // Above twice the maximum, drops would be forced; the growing probability keeps the queue below
+    // that.
     assert!(forced == 0 || taken == 8);
 }
 
-/// p_b = 0.5 · (3 − 2)/(4 − 2) = 1/4. Without `wait` the n-th arrival is dropped with
-/// 1/4 / (1 − n/4): after 1 to 3, each as likely. With it none is until n/4 ≥ 1, then
-/// with 1/4 / (2 − n/4): after 4 to 7.
+/// p_b = 0.5 · (3 − 2)/(4 − 2) = 1/4. Without `wait`, the n-th arrival is dropped with
+/// 1/4 / (1 − n/4): after 1 to 3, each equally likely. With it, none is until n/4 ≥ 1, then with
+/// 1/4 / (2 − n/4): after 4 to 7.
 #[test]
 fn drops_are_spread_evenly() {
     let gaps = |wait| {
@@ -134,7 +134,7 @@ fn drops_are_spread_evenly() {
         for n in 1..=3 {
             assert!(bench.put(ack(n, 0).flow(n)));
         }
-        // Three wait, the third was spared; every accepted one is taken out again.
+        // Three wait, the third was spared; every accepted packet is taken out again.
         let mut gaps = Vec::new();
         let mut since = 0;
         for n in 0..20_000 {
@@ -180,7 +180,7 @@ fn what_can_be_marked_is_marked() {
     assert_eq!(marked as u64, marks);
     assert_eq!(bench.queue.stats().early_drops, 0);
 
-    // What cannot be is dropped, and so is everything above the limit of marks.
+    // Packets that cannot be marked are dropped, and so is everything above the limit of marks.
     for (ecn, mark_limit) in [(Ecn::NotCapable, None), (Ecn::Capable, Some(1e-9))] {
         let mut bench = Bench::new(&queue(
             RedConfig { mark_limit, ..red },
@@ -194,8 +194,8 @@ fn what_can_be_marked_is_marked() {
     }
 }
 
-/// In bytes p_a is charged by the packet's share of a typical one: p_b is 0.1, the
-/// spared packet of 1500 B counts for 3. Then 40 B are dropped with
+/// In bytes, p_a is scaled by the ratio of the packet's length to a typical one: p_b is 0.1, and
+/// the spared packet of 1500 B counts as 3. Then 40 B are dropped with
 /// 0.1 / (1 − 0.3) · 40/500 = 1.1 %, 1500 B with 0.1 / (1 − 0.6) · 3 = 75 %.
 #[test]
 fn small_packets_are_dropped_less_often_in_bytes() {
@@ -223,8 +223,8 @@ fn small_packets_are_dropped_less_often_in_bytes() {
     assert!((1420..=1580).contains(&large), "{large}");
 }
 
-/// What ns-2.35 chooses for a link of 300 kbit/s: thresholds of 5 and 15 packets
-/// of 500 B; and 100 Mbit/s, where 5 ms of the rate are more.
+/// The settings of ns-2.35 for a link of 300 kbit/s: thresholds of 5 and 15 packets of 500 B; and
+/// for 100 Mbit/s, where 5 ms of the rate are more.
 #[test]
 fn automatic_settings() {
     let slow = RedConfig::ns2(300_000, 500, 30_000_000);
@@ -235,12 +235,12 @@ fn automatic_settings() {
     let fast = RedConfig::ns2(100_000_000, 500, 1_000_000);
     // ptc 25000/s; 0.005 · 25000 / 2 = 62.5 packets.
     assert_eq!((fast.min, fast.max), (31_250.0, 93_750.0));
-    // rtt 0.1 s at least: 1 − exp(−1/25000).
+    // rtt at least 0.1 s: 1 − exp(−1/25000).
     assert!((fast.weight - 3.999_920_001_066_657e-5).abs() < 1e-19);
 }
 
-/// A limit in bytes under RED is one that an arrival must find not yet reached:
-/// 25 000 B take 625 ACKs of 40 B.
+/// Under RED, a byte limit applies to the queue that an arrival finds: 25 000 B hold 625 ACKs of
+/// 40 B.
 #[test]
 fn the_limit_in_bytes_as_ns2_has_it() {
     let never = RedConfig {
@@ -281,19 +281,19 @@ fn acks_first_but_not_for_ever() {
         assert!(bench.put(ack(n, n)));
     }
     assert_eq!(bench.drain(), [11, 12, 1, 13, 14, 2, 15, 16, 3, 17]);
-    // What opens a connection must not starve behind the ACKs of others.
+    // Packets that open a connection must not starve behind the ACKs of others.
     let mut bench = Bench::new(&config);
     assert!(bench.put(ack(1, 0).payload(1000)) && bench.put(ack(2, 1)));
     assert!(bench.put(ack(3, 0).flags(SYN | ACK)) && bench.put(ack(4, 2)));
     assert_eq!(bench.drain(), [2, 3, 1, 4]);
-    // What ends one has its place behind the data of its flow.
+    // Packets that close one have their place behind the data of their flow.
     for end in [FIN | ACK, RST, URG | ACK] {
         let mut bench = Bench::new(&config);
         assert!(bench.put(ack(1, 0).payload(1000)) && bench.put(ack(2, 0).flags(end)));
         assert!(bench.put(ack(3, 1)));
         assert_eq!(bench.drain(), [3, 1, 2], "{end:#x}");
     }
-    // Order of arrival among themselves, and nothing is lost of the shared room.
+    // They keep their order of arrival among themselves, and share one limit.
     let config = QueueConfig {
         acks_first: NonZeroU32::new(u32::MAX),
         ..QueueConfig::drop_tail(QueueLimit::Packets(2))

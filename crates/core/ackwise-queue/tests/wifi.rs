@@ -1,4 +1,4 @@
-//! The medium of 802.11n, held against formulas that are computed here.
+//! The 802.11n medium, compared with formulas that are computed here.
 
 use ackwise_queue::wifi::{WifiConfig, WifiStats, ppdu_ns};
 use ackwise_queue::{
@@ -56,7 +56,7 @@ impl Air {
         out
     }
 
-    /// As an engine does it: from wake-up to wake-up, up to a time.
+    /// Polls as an engine does, from wake-up to wake-up, up to this time.
     fn run(&mut self, until: Nanos) -> Vec<(usize, u32, Nanos)> {
         let mut out = Vec::new();
         let (mut before, mut idle) = (0, 0);
@@ -77,7 +77,7 @@ impl Air {
     }
 }
 
-/// Microseconds of a transmission of so many bytes at 65 Mbit/s: 260 bits a symbol of 4 us.
+/// The time in microseconds to transmit this many bytes at 65 Mbit/s: 260 bits per symbol of 4 us.
 fn ppdu_us(bytes: f64) -> f64 {
     36.0 + 4.0 * ((bytes * 8.0 + 22.0) / 260.0).ceil()
 }
@@ -86,14 +86,14 @@ fn ppdu_us(bytes: f64) -> f64 {
 fn a_packet_on_a_free_medium_goes_at_once() {
     let mut air = Air::new(config(65_000_000, 64, 1));
     air.send(0, 7, 1500, 5_000_000);
-    // 1500 bytes and 42 of headers, filled up to 1544: 48 symbols.
+    // 1500 bytes and 42 of headers, padded to 1544: 48 symbols.
     assert_eq!(
         air.run(Nanos::MAX),
         [(0, 7, 5_000_000 + 36_000 + 48 * 4_000)]
     );
 }
 
-/// One station that always has something to send: each access costs AIFS, 7.5 slots in the mean, a
+/// One station that always has something to send: each access costs AIFS, 7.5 slots on average, a
 /// preamble, and SIFS with its ACK.
 #[test]
 fn a_station_alone_reaches_what_its_overhead_leaves() {
@@ -109,7 +109,7 @@ fn a_station_alone_reaches_what_its_overhead_leaves() {
         }
         let found = air.run(2_000_000_000).len();
         let frame = ((f64::from(ip_len) + 42.0) / 4.0).ceil() * 4.0;
-        // 65 535 bytes and 5.484 ms at most.
+        // At most 65 535 bytes and 5.484 ms.
         let by_bytes = (65_535.0 / frame).floor();
         let by_time = ((5_484.0 - 36.0) / 4.0 * 260.0 / 8.0 / frame).floor();
         let frames = f64::from(max_frames).min(by_bytes).min(by_time);
@@ -125,8 +125,8 @@ fn a_station_alone_reaches_what_its_overhead_leaves() {
 }
 
 /// Bianchi, "Performance Analysis of the IEEE 802.11 Distributed Coordination Function", IEEE JSAC
-/// 18(3), 2000, equations 7, 9 and 13, for two stations with W = 16 and six doublings. A busy
-/// medium counts as a slot there and does not here, as in the standard, which is worth some 2 %.
+/// 18(3), 2000, equations 7, 9 and 13, for two stations with W = 16 and six doublings. There, a
+/// busy medium counts as a slot; here it does not, as in the standard, which makes about 2 %.
 #[test]
 fn two_saturated_stations_share_as_bianchi_says() {
     let (w, m, n) = (16.0, 6, 2);
@@ -167,7 +167,7 @@ fn two_saturated_stations_share_as_bianchi_says() {
     let share = stats.exchanges[0] as f64 / found.len() as f64;
     assert!((0.47..0.53).contains(&share), "{share}");
     let collisions = stats.collisions as f64 / (stats.collisions as f64 + found.len() as f64);
-    // The share of transmissions that are collisions, each of two.
+    // The share of transmissions that are collisions, of two each.
     assert!(
         (collisions / (1.0 - alone) - 1.0).abs() < 0.25,
         "{collisions} {}",
@@ -228,7 +228,7 @@ fn nothing_is_lost_and_when_it_is_looked_at_makes_no_difference() {
     }
 }
 
-/// ns-3's own tests: `src/wifi/test/tx-duration-test.cc`, 802.11n, HT-mixed, MCS 7, 20 MHz.
+/// From ns-3's own tests: `src/wifi/test/tx-duration-test.cc`, 802.11n, HT-mixed, MCS 7, 20 MHz.
 #[test]
 fn transmissions_take_as_long_as_in_ns_3() {
     for (bytes, us) in [(1536, 228), (76, 48), (14, 40)] {
@@ -236,9 +236,9 @@ fn transmissions_take_as_long_as_in_ns_3() {
     }
 }
 
-/// ns-3's `examples/wireless/wifi-aggregation.cc`: UDP of 1472 bytes at MCS 7 must come to 58.5 to
-/// 59.5 Mbit/s with A-MPDUs of 65 kB, and to 30 to 31 Mbit/s without aggregation. Its block ACKs
-/// go at 6 Mbit/s and take 36 us more than ours, and its access point sends beacons: 2 %.
+/// ns-3's `examples/wireless/wifi-aggregation.cc`: UDP of 1472 bytes at MCS 7 must reach 58.5 to
+/// 59.5 Mbit/s with A-MPDUs of 65 kB, and 30 to 31 Mbit/s without aggregation. Its block ACKs are
+/// sent at 6 Mbit/s and take 36 us more than ours, and its access point sends beacons: 2 %.
 #[test]
 fn a_saturated_station_reaches_what_ns_3_expects() {
     for (max_frames, bounds) in [(64, [58.5, 59.5]), (1, [30.0, 31.0])] {
@@ -257,8 +257,8 @@ fn a_saturated_station_reaches_what_ns_3_expects() {
     }
 }
 
-/// Two stations that always have something to send, as ns-3.37 has them: `scripts/peers/wifi.cc FRAMES SEED -1`,
-/// means of five seeds, the sum of both.
+/// Two stations that always have something to send, measured in ns-3.37:
+/// `scripts/peers/wifi.cc FRAMES SEED -1`, means of five seeds, the sum of both stations.
 #[test]
 fn two_saturated_stations_reach_what_ns_3_measures() {
     for (max_frames, ns_3) in [(64, 55.8), (1, 31.4)] {

@@ -1,10 +1,10 @@
 //! A small deterministic generator and probabilities that it can draw exactly.
 
-/// A seeded generator of 64-bit numbers (Steele, Lea and Flood 2014,
-/// "SplitMix64"): a Weyl sequence through a mixing function.
+/// A seeded generator of 64-bit numbers (Steele, Lea and Flood 2014, "SplitMix64"): a Weyl sequence
+/// through a mixing function.
 ///
-/// It is not for cryptography. The same seed gives the same sequence on every
-/// platform and in every version of this crate.
+/// It is not cryptographically secure. The same seed gives the same sequence on every platform and
+/// in every version of this crate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rng {
     state: u64,
@@ -64,15 +64,14 @@ impl Probability {
     /// Always.
     pub const ONE: Self = Self(ALWAYS);
 
-    /// From a fraction between 0 and 1; anything outside is taken to the
-    /// nearer end, and NaN to 0.
+    /// Converts a fraction between 0 and 1. Values outside are clamped, and NaN becomes 0.
     #[must_use]
     pub fn from_fraction(fraction: f64) -> Self {
-        // `as` saturates, and takes NaN to 0.
+        // `as` saturates, and turns NaN into 0.
         Self(((fraction.clamp(0.0, 1.0) * ALWAYS as f64).round() as u64).min(ALWAYS))
     }
 
-    /// As a fraction between 0 and 1.
+    /// Converts to a fraction between 0 and 1.
     #[must_use]
     pub fn as_fraction(self) -> f64 {
         self.0 as f64 / ALWAYS as f64

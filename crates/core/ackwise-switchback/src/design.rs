@@ -1,4 +1,4 @@
-//! Which block comes when.
+//! The order of the blocks.
 
 use ackwise_rng::Rng;
 use serde::{Deserialize, Serialize};
@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 pub enum Block {
     /// With the treatment.
     On,
-    /// Without it.
+    /// Without the treatment.
     Off,
 }
 
-/// The order of blocks: pairs of one with and one without the treatment, each in an order that a
-/// fair coin decides. The same seed gives the same order.
+/// The order of blocks: pairs of one block with and one without the treatment, in an order that a
+/// fair coin decides for each pair. The same seed gives the same order.
 #[derive(Debug, Clone)]
 pub struct Design {
     coin: Rng,
@@ -22,7 +22,7 @@ pub struct Design {
 }
 
 impl Design {
-    /// Starts the order of a seed.
+    /// Starts the order for a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {

@@ -2,60 +2,61 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How often an interval may miss the truth, at any of all the times at which somebody looks.
+/// The probability that an interval ever misses the true effect, however often one looks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Level(f64);
 
 impl Level {
-    /// A level between 0 and 1, for instance 0.05.
+    /// Creates a level between 0 and 1, for instance 0.05.
     #[must_use]
     pub fn new(alpha: f64) -> Option<Self> {
         (alpha > 0.0 && alpha < 1.0).then_some(Self(alpha))
     }
 
-    /// A level for each of `n` metrics that are judged together (Bonferroni).
+    /// The level for each of `n` metrics that are judged together (Bonferroni).
     #[must_use]
     pub fn shared_by(self, n: usize) -> Self {
         Self(self.0 / n.max(1) as f64)
     }
 }
 
-/// Ratios that are compatible with what was seen: of the outcome with the treatment to that
-/// without.
+/// The ratios of the outcome with the treatment to that without it that are compatible with the
+/// observations.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// The smallest ratio; 0 as long as nothing is excluded.
+    /// The smallest ratio; 0 while nothing is excluded.
     pub low: f64,
-    /// The largest ratio; infinite as long as nothing is excluded.
+    /// The largest ratio; infinite while nothing is excluded.
     pub high: f64,
 }
 
-/// Rates at which the bets are placed, each a guess of 1 / (the spread of the differences). A
-/// difference of 0.1 is one of some 10 %.
+/// The rates at which the bets are placed, each a guess of 1 / (the spread of the differences). A
+/// difference of 0.1 is about 10 %.
 const BETS: [f64; 8] = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
-/// Effects beyond a factor of e^10, some 22,000, are not told from infinite ones.
+/// Effects beyond a factor of e^10, about 22,000, count as infinite.
 const WIDEST: f64 = 10.0;
 /// Steps of the bisection; the bound is exact to 20 / 2^50.
 const STEPS: u32 = 50;
 
 /// The differences of the pairs so far.
 ///
-/// For a true effect `d` the differences less `d` are symmetric around 0, each given all before it.
-/// Then, for any `b`, the product of `2 / (1 + exp(-2 b (x - d)))` over all pairs is a nonnegative
-/// martingale that starts at 1: given the size of `x - d`, its sign is a fair coin, and both values
-/// of a factor add up to 2. So is the mean over several `b`. By Ville's inequality it ever reaches
-/// `2 / alpha` with probability `alpha / 2` at most. The interval holds every `d` for which neither
-/// this martingale nor its mirror image has. (Ramdas, Ruf, Larsson and Koolen 2020, on symmetric
-/// distributions. As `cosh(y) <= exp(y^2 / 2)`, each factor is at least that of the self-normalised
-/// bound of de la Peña 1999, which Howard et al. 2021 take for symmetric observations.)
+/// For a true effect `d`, the differences less `d` are symmetric around 0, each conditional on all
+/// earlier ones. Then, for any `b`, the product of `2 / (1 + exp(-2 b (x - d)))` over all pairs is
+/// a nonnegative martingale that starts at 1: given the size of `x - d`, its sign is a fair coin,
+/// and the two possible values of a factor add up to 2. The mean over several `b` is such a
+/// martingale, too. By Ville's inequality it ever reaches `2 / alpha` with probability at most
+/// `alpha / 2`. The interval holds every `d` for which neither this martingale nor its mirror image
+/// has reached it. (Ramdas, Ruf, Larsson and Koolen 2020, on symmetric distributions. As
+/// `cosh(y) <= exp(y^2 / 2)`, each factor is at least that of the self-normalised bound
+/// of de la Peña 1999, which Howard et al. 2021 use for symmetric observations.)
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     differences: Vec<f64>,
 }
 
 impl Effect {
-    /// Adds a pair. A pair in which both are 0 says nothing and is left out. Where one is 0, the
-    /// factor is as large as can be told.
+    /// Adds a pair. A pair in which both are 0 says nothing and is ignored. If one of them is 0,
+    /// the effect counts as infinite.
     pub fn add(&mut self, on: f64, off: f64) {
         let difference = match (on > 0.0, off > 0.0) {
             (true, true) => (on / off).ln().clamp(-WIDEST, WIDEST),
@@ -66,13 +67,13 @@ impl Effect {
         self.differences.push(difference);
     }
 
-    /// The number of pairs that say something.
+    /// The number of pairs that were not ignored.
     #[must_use]
     pub fn pairs(&self) -> usize {
         self.differences.len()
     }
 
-    /// The median of the ratios of all pairs; 1 without any.
+    /// The median of the ratios of all pairs; 1 if there are none.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         let mut sorted = self.differences.clone();
@@ -84,8 +85,8 @@ impl Effect {
         ((sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0).exp()
     }
 
-    /// The logarithm of the martingale against effects of at most `effect`, for `sign` 1; for -1,
-    /// of at least `effect`.
+    /// The logarithm of the martingale against effects of at most `effect` if `sign` is 1, or of at
+    /// least `effect` if it is -1.
     fn evidence(&self, effect: f64, sign: f64) -> f64 {
         let bet = |b: f64| {
             let factor = |x: &f64| {
@@ -101,7 +102,7 @@ impl Effect {
         most + (sum / BETS.len() as f64).ln()
     }
 
-    /// Says whether the interval leaves this ratio out, without working out the interval.
+    /// Says whether the interval excludes this ratio, without computing the interval.
     #[must_use]
     pub fn excludes(&self, ratio: f64, level: Level) -> bool {
         let limit = (2.0 / level.0).ln();
@@ -109,12 +110,13 @@ impl Effect {
         self.evidence(effect, 1.0) >= limit || self.evidence(effect, -1.0) >= limit
     }
 
-    /// The ratios that the pairs so far leave possible. The true one is in it at all times at once,
-    /// with a probability of at least 1 - `level`, so one may look after every pair, and stop.
+    /// The ratios that are compatible with the pairs so far. It contains the true one at all times
+    /// at once with a probability of at least 1 - `level`, so one may look after every pair, and
+    /// stop.
     #[must_use]
     pub fn interval(&self, level: Level) -> Interval {
         let limit = (2.0 / level.0).ln();
-        // The evidence against small effects falls as the effect grows.
+        // The evidence against small effects decreases as the effect grows.
         let excluded = |effect: f64, sign: f64| self.evidence(sign * effect, sign) >= limit;
         let bound = |sign: f64| {
             let (mut out, mut inside) = (-WIDEST, WIDEST);
@@ -139,7 +141,7 @@ impl Effect {
 }
 
 impl Interval {
-    /// Whether a ratio is in it.
+    /// Whether the interval contains a ratio.
     #[must_use]
     pub fn contains(&self, ratio: f64) -> bool {
         self.low <= ratio && ratio <= self.high

@@ -1,4 +1,4 @@
-//! From the blocks so far to effects and a verdict.
+//! Turns the blocks so far into effects and a verdict.
 
 use serde::Serialize;
 
@@ -6,9 +6,9 @@ use crate::outcome::{METRICS, Metric, Outcome};
 use crate::verdict::{self, judge};
 use crate::{Block, Effect, Level, Verdict};
 
-/// What is added to both sides of a pair, as a share of the mean of what both directions carry: a
-/// few packets more or less of a direction that is hardly used are no effect. It damps the effect
-/// on a direction that carries little.
+/// Added to both sides of a pair, as a share of the mean of what both directions carry: a few
+/// packets more or less in a hardly used direction are no effect. It dampens the effect on a
+/// direction that carries little.
 const NEGLIGIBLE: f64 = 0.002;
 
 /// The effect on one metric.
@@ -18,25 +18,25 @@ pub struct Found {
     pub metric: &'static str,
     /// Whether the verdict depends on it.
     pub judged: bool,
-    /// Pairs that say something.
+    /// The number of pairs that were not ignored.
     pub pairs: usize,
-    /// With the policy to without it.
+    /// The ratio of the outcome with the policy to that without it.
     pub ratio: f64,
-    /// The smallest ratio that is possible.
+    /// The smallest compatible ratio.
     pub low: f64,
-    /// The largest one; without a bound as long as nothing is excluded (`null` in JSON).
+    /// The largest compatible ratio; infinite while nothing is excluded (`null` in JSON).
     pub high: f64,
 }
 
-/// How blocks are judged.
+/// The parameters of the judgment.
 #[derive(Debug, Clone, Copy)]
 pub struct Judge {
     /// The error of all judged metrics together.
     pub level: Level,
-    /// The smallest difference that matters, as a share: 0.05.
+    /// The smallest difference that matters, as a share, for instance 0.05.
     pub difference: f64,
-    /// Whether the round-trip time counts. A sender sees of it only what the data take, at its
-    /// least.
+    /// Whether the round-trip time counts. A sender sees only its far leg, from data to their ACK,
+    /// and of that the minimum.
     pub judges_rtt: bool,
 }
 
@@ -68,7 +68,7 @@ impl Judge {
         (effects, judge(&known, self.difference))
     }
 
-    /// The judged metrics on which there is an effect for sure, be it as small as it may.
+    /// The judged metrics on which an effect is certain, however small.
     pub fn found(&self, blocks: &[Outcome]) -> impl Iterator<Item = &'static Metric> {
         let judged = METRICS.iter().filter(|metric| self.judges(metric));
         judged.filter(|metric| effect(blocks, metric).excludes(1.0, self.shared_level()))
@@ -83,8 +83,7 @@ impl Judge {
     }
 }
 
-/// The effect on a metric over the pairs of consecutive blocks. A block without its other half is
-/// left out.
+/// The effect on a metric over the pairs of consecutive blocks. An unpaired block is ignored.
 #[must_use]
 pub fn effect(blocks: &[Outcome], metric: &Metric) -> Effect {
     let mut effect = Effect::default();
@@ -96,7 +95,7 @@ pub fn effect(blocks: &[Outcome], metric: &Metric) -> Effect {
         let (Some(a), Some(b)) = ((metric.value)(on), (metric.value)(off)) else {
             continue;
         };
-        // The same for both sides, and it does not change if they change places.
+        // The same amount for both sides, and independent of their order.
         let some = if metric.name.ends_with("data") {
             f64::midpoint(negligible(on), negligible(off))
         } else {

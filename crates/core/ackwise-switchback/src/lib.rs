@@ -1,10 +1,10 @@
 //! The design and the statistics of switchback experiments, without I/O and without a clock.
 //!
-//! An experiment is a row of pairs of blocks. In each pair the treatment is on in one block and off
-//! in the other, and a coin decides which comes first. What is compared is the outcome of the one
-//! with that of the other, on a logarithmic scale. Where the treatment does nothing, the coin
-//! makes each difference symmetric around zero, whatever the traffic does: no variance has to be
-//! known, and nothing else is assumed.
+//! An experiment is a sequence of pairs of blocks. In each pair the treatment is on in one block
+//! and off in the other, and a coin decides which comes first. The outcomes of the two are compared
+//! on a logarithmic scale. If the treatment has no effect, the coin makes each difference symmetric
+//! around zero, whatever the traffic does: no variance has to be known, and nothing else is
+//! assumed.
 //!
 //! ```
 //! use ackwise_switchback::{Effect, Level};

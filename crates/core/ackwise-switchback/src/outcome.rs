@@ -1,10 +1,10 @@
-//! What a block of an experiment had, worked out from counters that only grow.
+//! The outcome of a block, computed from monotonic counters.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Better, Block};
 
-/// A flow without an ACK for so long does not count for the round-trip time of a block, ms.
+/// A flow without an ACK for this long does not count for the round-trip time of a block, ms.
 pub const IDLE_MS: u64 = 1_000;
 
 /// One block.
@@ -12,26 +12,26 @@ pub const IDLE_MS: u64 = 1_000;
 pub struct Outcome {
     /// Whether the policy was on.
     pub policy: Block,
-    /// Seconds from the beginning of the experiment to that of the block.
+    /// Seconds from the start of the experiment to the start of the block.
     pub at_s: f64,
     /// Seconds that counted.
     pub seconds: f64,
-    /// Payload of the flows whose ACKs are thinned, bytes a second.
+    /// Payload of the flows whose ACKs are thinned, bytes per second.
     pub data_bytes_per_s: f64,
-    /// What passes in the direction of the ACKs and is no ACK of these flows, bytes a second.
+    /// Traffic in the direction of the ACKs except the ACKs of these flows, bytes per second.
     pub reverse_bytes_per_s: f64,
-    /// The mean over the block of the median round-trip time of the flows in use, milliseconds.
+    /// The mean over the block of the median round-trip time of active flows, milliseconds.
     pub rtt_ms: Option<f64>,
-    /// ACKs that the policy withheld, a second; 0 while it is off.
+    /// ACKs that the policy withheld per second; 0 while it is off.
     pub withheld_per_s: f64,
-    /// ACKs that left, packets a second.
+    /// ACKs sent, packets per second.
     pub acks_per_s: f64,
-    /// Their bytes a second, from the IP header on.
+    /// Bytes of the ACKs sent per second, from the IP header on.
     pub ack_bytes_per_s: f64,
     /// The mean length of the interface's queue, bytes.
     pub queue_bytes: Option<f64>,
-    /// Segments that came twice (receiver) or were sent again (sender), a second. Of all
-    /// connections of the host; a router does not know.
+    /// Segments per second received twice (at the receiver) or retransmitted (at the sender), over
+    /// all connections of the host; a router does not know them.
     pub retransmissions_per_s: Option<f64>,
     /// The share of the host's CPU time that was not idle.
     pub cpu_share: Option<f64>,
@@ -41,7 +41,7 @@ pub struct Outcome {
 pub struct Metric {
     /// Its name in reports.
     pub name: &'static str,
-    /// Which way it should go.
+    /// The direction of an improvement.
     pub better: Better,
     /// Whether the verdict depends on it.
     pub judged: bool,
@@ -64,7 +64,7 @@ impl Metric {
         }
     }
 
-    /// The metrics on which a verdict depends.
+    /// The metrics that the verdict depends on.
     #[must_use]
     pub fn judged() -> &'static [Metric] {
         const JUDGED: usize = 3;
@@ -72,7 +72,7 @@ impl Metric {
     }
 }
 
-/// All metrics; those that are judged come first.
+/// All metrics; the judged ones come first.
 pub static METRICS: [Metric; 8] = [
     Metric::new("data", Better::Higher, true, |o| Some(o.data_bytes_per_s)),
     Metric::new("reverse data", Better::Higher, true, |o| {
@@ -90,52 +90,52 @@ pub static METRICS: [Metric; 8] = [
     Metric::new("CPU", Better::Lower, false, |o| o.cpu_share),
 ];
 
-/// The counters of an interface at one moment.
+/// The counters of an interface at one point in time.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counters {
     /// Payload of the flows whose ACKs pass here, bytes.
     pub data_bytes: u64,
-    /// Frames in the direction of the ACKs that are no ACK of these flows, bytes.
+    /// Frames in the direction of the ACKs, except the ACKs of these flows, bytes.
     pub other_bytes: u64,
     /// Segments of these flows in the direction of the ACKs.
     pub acks: u64,
-    /// Their bytes, from the IP header on.
+    /// The bytes of `acks`, from the IP header on.
     pub ack_bytes: u64,
-    /// Those of these segments that carry data.
+    /// The segments among `acks` that carry data.
     pub payload_segments: u64,
-    /// Their bytes, from the IP header on.
+    /// The bytes of `payload_segments`, from the IP header on.
     pub payload_bytes: u64,
     /// ACKs that were withheld.
     pub withheld: u64,
-    /// Withheld ones that never left.
+    /// Withheld ACKs that never left.
     pub packets_saved: u64,
-    /// Their bytes.
+    /// The bytes of `packets_saved`.
     pub bytes_saved: u64,
-    /// Segments that came twice or were sent again, where the host counts them.
+    /// Segments received twice or retransmitted, if the host counts them.
     pub retransmissions: Option<u64>,
-    /// The time of the host's CPUs, where it counts it.
+    /// The CPU time of the host, if it is known.
     pub cpu: Option<CpuTime>,
 }
 
-/// Time of the CPUs of a host since it was started, in ticks.
+/// CPU time of a host since boot, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuTime {
-    /// Not idle.
+    /// Time not idle.
     pub busy: u64,
-    /// All.
+    /// Total time.
     pub all: u64,
 }
 
-/// What has no counter and is looked at now and then.
+/// Quantities without a counter, which are sampled.
 #[derive(Debug, Clone, Default)]
 pub struct Samples {
-    /// Round-trip times of the flows in use, microseconds.
+    /// Round-trip times of active flows, microseconds.
     pub rtts_us: Vec<f64>,
     /// Lengths of the queue, bytes.
     pub queues: Vec<f64>,
 }
 
-/// One flow when the round-trip time is looked at.
+/// A flow when round-trip times are sampled.
 #[derive(Debug, Clone, Copy)]
 pub struct FlowRtt {
     /// Smoothed round-trip time, microseconds; 0 if unknown.
@@ -144,8 +144,8 @@ pub struct FlowRtt {
     pub idle_ms: u64,
 }
 
-/// The median of the round-trip times of the flows in use, microseconds: of those that had an ACK in
-/// the last `idle_ms`.
+/// The median round-trip time of active flows in microseconds: those with an ACK in the last
+/// `idle_ms`.
 pub fn median_rtt_us(flows: impl Iterator<Item = FlowRtt>, idle_ms: u64) -> Option<f64> {
     let in_use = flows.filter(|flow| flow.srtt_us > 0 && flow.idle_ms < idle_ms);
     let mut rtts: Vec<_> = in_use.map(|flow| flow.srtt_us).collect();
@@ -153,17 +153,17 @@ pub fn median_rtt_us(flows: impl Iterator<Item = FlowRtt>, idle_ms: u64) -> Opti
     rtts.get(rtts.len() / 2).map(|us| f64::from(*us))
 }
 
-/// When a block was measured.
+/// The time of a block.
 #[derive(Debug, Clone, Copy)]
 pub struct Span {
-    /// Seconds from the beginning of the experiment to that of the block.
+    /// Seconds from the start of the experiment to the start of the block.
     pub at_s: f64,
     /// Seconds that counted.
     pub seconds: f64,
 }
 
 impl Outcome {
-    /// The outcome of a block, from the counters at its beginning and at its end.
+    /// The outcome of a block, from the counters at its start and end.
     #[must_use]
     pub fn between(
         policy: Block,
@@ -175,7 +175,7 @@ impl Outcome {
         let seconds = span.seconds.max(1e-3);
         let per_s = |n: u64| n as f64 / seconds;
         let since = |count: fn(&Counters) -> u64| count(now).saturating_sub(count(before));
-        // What carries data is no ACK here, although the datapath follows it as one.
+        // A segment with data is not an ACK here, although the datapath tracks it as one.
         let acks = since(|c| c.acks)
             .saturating_sub(since(|c| c.payload_segments))
             .saturating_sub(since(|c| c.packets_saved));

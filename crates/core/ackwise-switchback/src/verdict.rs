@@ -1,46 +1,49 @@
-//! What the effects on several metrics mean together.
+//! Combines the effects on several metrics into a verdict.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Interval;
 
-/// Which way a metric should go.
+/// The direction of an improvement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
-    /// More is better, as of goodput.
+    /// More is better, as with goodput.
     Higher,
-    /// Less is better, as of a round-trip time.
+    /// Less is better, as with a round-trip time.
     Lower,
 }
 
 /// A metric that the verdict depends on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Metric {
-    /// Which way it should go.
+    /// The direction of an improvement.
     pub better: Better,
-    /// The ratio that the pairs have in the middle.
+    /// The median ratio of the pairs.
     pub ratio: f64,
-    /// The ratios that are possible.
+    /// The compatible ratios.
     pub interval: Interval,
 }
 
-/// What an experiment says.
+/// The result of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Some metric got worse for sure, and in the middle by more than the smallest difference.
+    /// Some metric certainly got worse, and its median by more than the smallest difference that
+    /// matters.
     Harms,
-    /// Some metric got better, and none worse by more than the smallest difference.
+    /// Some metric got better, and none got worse by more than the smallest difference that
+    /// matters.
     Helps,
-    /// Whatever difference there is, it is smaller than the smallest one that matters.
+    /// Any difference is below the smallest one that matters.
     NoDifference,
-    /// Not known yet.
+    /// It is not known yet.
     Undecided,
 }
 
-/// Judges metrics together. `difference` is the smallest one that matters, as a share: 0.05.
+/// Judges metrics together. `difference` is the smallest one that matters, as a share, for instance
+/// 0.05.
 pub(crate) fn judge(metrics: &[Metric], difference: f64) -> Verdict {
-    // As ratios of which more is better.
+    // Turned into ratios of which more is better.
     let turned = metrics.iter().map(|metric| match metric.better {
         Better::Higher => (metric.ratio, metric.interval),
         Better::Lower => {
@@ -95,16 +98,16 @@ mod tests {
         let nothing = (Higher, 0.0, f64::INFINITY);
         assert_eq!(verdict(&[]), Verdict::Undecided);
         assert_eq!(verdict(&[nothing]), Verdict::Undecided);
-        // Harm in one metric is harm, whatever the others do.
+        // Harm in one metric is harm, whatever the others show.
         assert_eq!(
             verdict(&[(Higher, 1.2, 1.5), (Lower, 1.01, 1.3)]),
             Verdict::Harms
         );
-        // A loss for sure, and perhaps too small to matter.
+        // A certain loss, which may be too small to matter.
         assert_eq!(verdict(&[(Higher, 0.94, 0.99)]), Verdict::Undecided);
         assert_eq!(verdict(&[(Higher, 0.96, 0.99)]), Verdict::NoDifference);
         assert_eq!(verdict(&[nothing, (Higher, 0.5, 0.99)]), Verdict::Harms);
-        // Help in one, while another may still be hurt, is not decided.
+        // An improvement in one metric decides nothing while another may still be harmed.
         assert_eq!(
             verdict(&[(Higher, 1.2, 1.5), (Lower, 0.9, 1.2)]),
             Verdict::Undecided

@@ -1,11 +1,11 @@
-//! How often experiments are wrong, and how soon they find harm, over traffic that is not kind:
-//! drift, daily patterns, heavy tails, correlation, one flow. Each experiment looks after
-//! every pair, as `ackwise ab` does.
+//! How often experiments are wrong, and how soon they find harm, over difficult traffic: drift,
+//! daily patterns, heavy tails, correlation, one flow. Each experiment looks after every pair, as
+//! `ackwise ab` does.
 
 use ackwise_rng::Rng;
 use ackwise_switchback::{Block, Design, Effect, Level};
 
-/// Experiments of each kind of traffic.
+/// The number of experiments per kind of traffic.
 const EXPERIMENTS: u64 = 1_000;
 const PAIRS: usize = 80;
 
@@ -16,7 +16,7 @@ impl Noise {
         (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Irwin and Hall's approximation: mean 0, variance 1.
+    /// The Irwin-Hall approximation: mean 0, variance 1.
     fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
     }
@@ -41,7 +41,7 @@ const TRAFFIC: [(&str, Traffic); 6] = [
         blocks(|n| 10.0 * (1.5 + (n as f64 / 12.0 + phase).sin()) * (0.05 * noise.normal()).exp())
     }),
     ("heavy tails", |noise| {
-        // Pareto with index 1.2: no variance.
+        // Pareto with index 1.2: no finite variance.
         blocks(|_| noise.uniform().max(1e-9).powf(-1.0 / 1.2))
     }),
     ("correlated", |noise| {
@@ -62,7 +62,7 @@ const TRAFFIC: [(&str, Traffic); 6] = [
     }),
 ];
 
-/// The pair after which the experiment first says that there is an effect.
+/// The pair after which the experiment first reports an effect.
 fn found_after(traffic: Traffic, seed: u64, factor: f64, level: Level) -> Option<usize> {
     let outcomes = traffic(&mut Noise(Rng::stream(seed, 1)));
     let order: Vec<_> = Design::new(seed).take(2 * PAIRS).collect();
@@ -97,7 +97,7 @@ fn without_an_effect_one_is_found_in_at_most_five_per_cent() {
 
 #[test]
 fn a_loss_of_a_tenth_is_found_in_time() {
-    // As when two directions and the round-trip time are judged together.
+    // As if two directions and the round-trip time were judged together.
     let level = Level::new(0.05).unwrap().shared_by(3);
     for (name, traffic) in &TRAFFIC[..3] {
         let mut after: Vec<_> = (0..EXPERIMENTS)

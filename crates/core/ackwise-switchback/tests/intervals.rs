@@ -1,4 +1,4 @@
-//! Intervals beside those of another implementation (`intervals.py`).
+//! Compares intervals with those of another implementation (`intervals.py`).
 
 use ackwise_switchback::{Effect, Level};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What an ACK costs in both ends of a tunnel, without I/O: from the packet to the sealed
+//! The cost of an ACK at both ends of a tunnel, without I/O: from the packet to the sealed
 //! datagram, and back.
 //!
 //! ```sh
@@ -6,10 +6,11 @@
 //! valgrind --tool=callgrind --toggle-collect=mux target/release/deps/ends-… entropy 1 plain
 //! ```
 //!
-//! Recorded ACKs of eight downloads, each ten times from other addresses, 40,000 a second,
-//! a period of 10 ms, with encryption; feedback comes after 40 ms. The best pass counts.
-//! With arguments: that coding, so many passes, that trace only, so many copies. The copies
-//! are alike, which flatters the bytes: `ackwise-lab tunnel-bench` has those.
+//! The load is recorded ACKs of eight downloads, each sent ten times from other addresses: 40,000
+//! per second, with a period of 10 ms and encryption. Feedback arrives after 40 ms. The best pass
+//! counts. Arguments select the coding, the number of passes, the only trace, and the number of
+//! copies. The copies are alike, which flatters the byte counts: `ackwise-lab tunnel-bench` has
+//! true ones.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -22,20 +23,20 @@ const MS: u64 = 1_000_000;
 const COPIES: u8 = 10;
 const DELAY: u64 = 20 * MS;
 const PASSES: usize = 15;
-/// What the codec has to reach, in ACKs a second.
+/// The rates that the codec has to reach, in ACKs per second.
 const TARGETS: [f64; 2] = [800e3, 600e3];
 
-/// Packets and what they cost.
+/// Packets and their cost.
 #[derive(Clone, Copy)]
 struct Pass {
     mux: Duration,
     demux: Duration,
-    /// Bundles, and their bytes without IP and UDP.
+    /// Number of bundles, and their bytes without IP and UDP.
     bundles: u64,
     bytes: u64,
 }
 
-/// A packet from another address, with its checksums right again (RFC 1624).
+/// The packet from another address, with updated checksums (RFC 1624).
 fn other_address(packet: &[u8], copy: u8) -> Vec<u8> {
     let mut packet = packet.to_vec();
     let word = |packet: &[u8], at: usize| u32::from(packet[at]) << 8 | u32::from(packet[at + 1]);
@@ -63,7 +64,7 @@ fn packets(which: Recorded, copies: u8) -> Vec<Vec<Vec<u8>>> {
     slots
 }
 
-/// What the near end does: takes packets and feedback, makes datagrams.
+/// The work of the near end: takes packets and feedback, makes datagrams.
 #[unsafe(no_mangle)]
 #[inline(never)]
 fn mux(
@@ -84,7 +85,7 @@ fn mux(
     }
 }
 
-/// What the far end does: takes datagrams, makes packets and feedback.
+/// The work of the far end: takes datagrams, makes packets and feedback.
 #[unsafe(no_mangle)]
 #[inline(never)]
 fn demux(far: &mut Tunnel, datagrams: &mut Vec<Vec<u8>>, now: u64, actions: &mut Actions) {
@@ -96,7 +97,7 @@ fn demux(far: &mut Tunnel, datagrams: &mut Vec<Vec<u8>>, now: u64, actions: &mut
     }
 }
 
-/// Datagrams on the way, by when they arrive.
+/// Datagrams in flight, by arrival time.
 #[derive(Default)]
 struct Wire(VecDeque<(u64, Vec<u8>)>);
 
@@ -133,7 +134,7 @@ fn pass(slots: &[Vec<Vec<u8>>], variant: Variant) -> Pass {
         bytes: 0,
     };
     let mut came = Vec::new();
-    // A second in which they find each other, and how long datagrams may be.
+    // One second for the ends to find each other and the path MTU.
     let quiet = std::iter::repeat_n(&[][..], 1000);
     let after = std::iter::repeat_n(&[][..], 100);
     let slots = slots.iter().map(Vec::as_slice);

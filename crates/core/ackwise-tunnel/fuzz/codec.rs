@@ -1,29 +1,29 @@
-//! Arbitrary packets through both variants of the codec, and arbitrary bundles at its
+//! Passes arbitrary packets through both variants of the codec, and arbitrary bundles to its
 //! decoder.
 //!
-//! - What goes in comes out, in both variants, whatever the packets look like.
-//! - A bundle that is refused gives out no packet and leaves nothing behind: a second
-//!   decoder, which never saw it, goes on alike.
-//! - Packets of one that is taken pass through both variants again unchanged.
-//! - A bundle never makes more packets, nor longer ones, than it may.
+//! - In both variants, the packets that go in come out, whatever they look like.
+//! - A rejected bundle yields no packet and leaves nothing behind: a second decoder, which never
+//!   saw it, behaves the same from then on.
+//! - The packets of an accepted bundle pass through both variants again unchanged.
+//! - A bundle never yields more or longer packets than it may.
 //!
-//! Input: byte 0 the trace, byte 1 the flows; then operations, as in `step`.
+//! Input: byte 0 is the trace, byte 1 the flows; then come operations, as in `step`.
 
 use ackwise_headers::{checksum, protocol};
 use ackwise_tunnel::{Decoder, Encoder, MIN_BUNDLE, Packets, Pushed, Variant};
 
 use crate::input::{Script, acks};
 
-/// More packets than a bundle may have, and the longest one.
+/// Bounds on the number of packets in a bundle, and on the length of one.
 const MOST: usize = 1024;
 const LONGEST: usize = 1 << 16;
 
-/// Both ends of one variant, and a decoder that sees nothing but what was sent.
+/// Both ends of one variant, and a decoder that sees only what was sent.
 struct Ends {
     encoder: Encoder,
     decoder: Decoder,
     untouched: Decoder,
-    /// A foreign bundle was taken: nothing can be said of later ones.
+    /// A foreign bundle was accepted: nothing can be said about later ones.
     led_astray: bool,
     number: u64,
     waiting: Vec<Vec<u8>>,
@@ -49,7 +49,7 @@ impl Ends {
         }
     }
 
-    /// Sends what waits, in as many bundles as it takes; some may be lost.
+    /// Sends the waiting packets, in as many bundles as it takes; some may be lost.
     fn bundle(&mut self, room: usize, lost: bool) {
         let (mut touched, mut untouched) = (Packets::default(), Packets::default());
         while !self.encoder.is_empty() {
@@ -78,7 +78,7 @@ impl Ends {
         }
     }
 
-    /// Hands the decoder a bundle that was not sent.
+    /// Passes the decoder a bundle that was not sent.
     fn attack(&mut self, number: u64, bundle: &[u8]) {
         let before = self.decoder.feedback();
         let mut packets = Packets::default();
@@ -123,14 +123,14 @@ impl Ends {
     }
 }
 
-/// The packets, in an order that does not depend on theirs.
+/// The packets in a canonical order.
 fn sorted(packets: &Packets) -> Vec<Vec<u8>> {
     let mut all: Vec<Vec<u8>> = packets.iter().map(<[u8]>::to_vec).collect();
     all.sort_unstable();
     all
 }
 
-/// Packets that a decoder gave out are packets like others.
+/// The packets that a decoder restored must pass the codec like any others.
 fn again(packets: &Packets) {
     assert!(packets.len() <= MOST);
     assert!(packets.iter().all(|packet| packet.len() <= LONGEST));
@@ -143,7 +143,7 @@ fn again(packets: &Packets) {
     }
 }
 
-/// Makes the checksums of a changed packet right, so that it is not carried as it is.
+/// Corrects the checksums of a changed packet, so that it is not carried uncompressed.
 fn repair(packet: &mut [u8]) {
     let (addresses, start) = match packet.first().map(|first| first >> 4) {
         Some(4) => (12, usize::from(packet[0] & 15) * 4),
@@ -160,7 +160,7 @@ fn repair(packet: &mut [u8]) {
     }
     let (head, tcp) = packet.split_at_mut(start);
     tcp[16..18].fill(0);
-    // The end of an IPv4 header with options counts as addresses, and the checksum is wrong.
+    // If an IPv4 header has options, its end is used as the addresses, and the checksum is wrong.
     let value = checksum::of_segment(&head[addresses..start.min(40)], protocol::TCP, tcp);
     tcp[16..18].copy_from_slice(&value);
 }
@@ -191,7 +191,7 @@ pub fn run(input: &[u8]) {
                 ends.iter_mut().for_each(|ends| ends.push(&packet));
             }
             _ => {
-                // Both read the same; how much of it they need is theirs.
+                // Both read the same arguments; each decides how many of them it needs.
                 let arguments = script.bytes();
                 for ends in &mut ends {
                     ends.step(operation, Script(arguments));

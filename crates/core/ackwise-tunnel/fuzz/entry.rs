@@ -1,10 +1,10 @@
-//! The way into a fuzzer: from libFuzzer if built for it (`--cfg fuzzing`, see `run.sh`),
-//! otherwise a program that plays the files it is given, to look into a finding.
+//! The entry point of a fuzzer: libFuzzer's if built for it (`--cfg fuzzing`, see `run.sh`),
+//! otherwise a program that replays the given files, to examine a finding.
 
 #[cfg(fuzzing)]
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Makes a program of a function of bytes.
+/// Turns a function of bytes into a program.
 macro_rules! entry {
     ($run:path) => {
         /// Called by libFuzzer.
@@ -13,7 +13,7 @@ macro_rules! entry {
         extern "C" fn LLVMFuzzerTestOneInput(data: *const u8, len: usize) -> std::ffi::c_int {
             let input = match len {
                 0 => &[],
-                // SAFETY: libFuzzer hands over that many bytes, which nobody writes meanwhile.
+                // SAFETY: libFuzzer passes that many bytes, which nobody writes meanwhile.
                 _ => unsafe { std::slice::from_raw_parts(data, len) },
             };
             entry::forget();
@@ -35,13 +35,13 @@ macro_rules! entry {
 #[cfg(fuzzing)]
 static DRAWN: AtomicU64 = AtomicU64::new(0);
 
-/// Makes the random numbers begin anew, so that they are the same for each input.
+/// Restarts the random numbers, so that they are the same for each input.
 #[cfg(fuzzing)]
 pub fn forget() {
     DRAWN.store(0, Ordering::Relaxed);
 }
 
-/// What getrandom calls with `--cfg getrandom_backend="custom"`: a finding must come again.
+/// Called by getrandom with `--cfg getrandom_backend="custom"`: a finding must be reproducible.
 ///
 /// # Safety
 /// `len` bytes at `to` can be written.

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use ackwise_tunnel::trace::Recorded;
 
-/// The input, read from the front. What is missing is zero: every input is a script.
+/// The input, read from the front. Missing bytes are zero, so every input is a script.
 pub struct Script<'a>(pub &'a [u8]);
 
 impl<'a> Script<'a> {
@@ -20,7 +20,7 @@ impl<'a> Script<'a> {
         *first
     }
 
-    /// Bytes with their number before them.
+    /// Bytes preceded by their number.
     pub fn bytes(&mut self) -> &'a [u8] {
         let len = usize::from(self.byte()).min(self.0.len());
         let (taken, rest) = self.0.split_at(len);
@@ -28,12 +28,12 @@ impl<'a> Script<'a> {
         taken
     }
 
-    /// One of so many, counted from the newest.
+    /// An index below `count`, counted from the newest.
     pub fn recent(&mut self, count: usize) -> Option<usize> {
         count.checked_sub(1 + usize::from(self.byte()))
     }
 
-    /// Changes bytes as the script says: cut, filled up, overwritten.
+    /// Changes bytes as the script says: truncates, extends, inserts, overwrites.
     pub fn change(&mut self, bytes: &mut Vec<u8>) {
         for _ in 0..1 + self.byte() % 4 {
             let how = self.byte();

@@ -1,13 +1,13 @@
-//! Two ends of a tunnel twice, with the same packets at the same times; one pair of them
-//! is attacked as well: made-up, changed and repeated datagrams, with the right mark or
-//! without, from one who sees everything but has no key.
+//! Runs two pairs of tunnel ends with the same packets at the same times. One pair is also attacked
+//! with forged, changed and repeated datagrams, with a correct MAC or without, by an attacker who
+//! sees everything but has no key.
 //!
-//! - Nothing that was made up or changed is taken with encryption, and nothing comes of
-//!   it: both pairs go on alike, to the length and time of every datagram.
-//! - A repeated first message may be answered, that is all: ACKs still get through.
-//! - No packet comes out that did not go in, in any pair.
+//! - With encryption, nothing forged or changed is accepted, and it has no effect: both pairs
+//!   behave the same, down to the length and time of every datagram.
+//! - A repeated initiation may be answered, but that is all: ACKs still get through.
+//! - In either pair, no packet comes out that did not go in.
 //!
-//! Input: byte 0 the security and the trace; then operations, as in `step`.
+//! Input: byte 0 is the security and the trace; then come operations, as in `step`.
 
 use std::collections::HashSet;
 use std::hash::Hasher;
@@ -19,8 +19,8 @@ use crate::input::{Script, acks};
 
 const MS: u64 = 1_000_000;
 const INITIATION: u8 = 1;
-/// Handshake initiations with a right mac1 that are sent: more would be refused as a flood,
-/// which is what the true ones then are as well.
+/// The number of initiations with a correct mac1 that are sent: more would be refused as a flood,
+/// and so would the genuine ones.
 const MARKED: u32 = 40;
 
 fn security(i: usize, noise: bool) -> Security {
@@ -42,7 +42,7 @@ fn tunnel(i: usize, noise: bool) -> Tunnel {
     Tunnel::new(config)
 }
 
-/// What anyone could see of an end, apart from what depends on keys or counts attacks.
+/// What an observer sees of an end, except what depends on keys or counts attacks.
 #[derive(Debug, PartialEq, Eq)]
 enum TracedPacket {
     Datagram(usize, u64, usize),
@@ -50,13 +50,13 @@ enum TracedPacket {
     Outside(Vec<u8>),
 }
 
-/// Two ends and the path between them, which takes no time.
+/// Two ends and the path between them, which has no delay.
 struct Pair {
     noise: bool,
     ends: [Tunnel; 2],
     now: u64,
     log: Vec<TracedPacket>,
-    /// What arrived, and at which end.
+    /// The datagrams that arrived, and at which end.
     history: Vec<(usize, Vec<u8>)>,
     lose: u32,
 }
@@ -73,7 +73,7 @@ impl Pair {
         }
     }
 
-    /// Does what an end asks for, and what comes of that.
+    /// Carries out an end's actions, and what follows from them.
     fn act(&mut self, end: usize, actions: Actions) {
         let mut todo = vec![(end, actions)];
         while let Some((end, actions)) = todo.pop() {
@@ -96,7 +96,7 @@ impl Pair {
                 }
                 let mut answer = Actions::default();
                 let taken = self.ends[1 - end].datagram(&datagram, self.now, &mut answer);
-                // What was replayed may have changed the current session meanwhile.
+                // A replay may have changed the current session meanwhile.
                 let _ = taken;
                 self.history.push((1 - end, datagram));
                 todo.push((1 - end, answer));
@@ -112,7 +112,7 @@ impl Pair {
 
     fn pass(&mut self, time: u64) {
         let until = self.now + time;
-        // An end that wants to be woken again and again at one time would stay here.
+        // An end that asks to be woken again and again at the same time would loop here.
         for _ in 0..2000 {
             let wakes = [0, 1].map(|i: usize| self.ends[i].next_tick(self.now).max(self.now));
             let end = usize::from(wakes[1] < wakes[0]);
@@ -149,10 +149,10 @@ fn same_message(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && message(one) == message(other)
 }
 
-/// What the attacker has done.
+/// What the attacker has achieved.
 struct Attack {
     marked: u32,
-    /// Something was taken: the pairs may differ from now on.
+    /// Something was accepted: the pairs may differ from now on.
     taken: bool,
 }
 
@@ -173,7 +173,7 @@ impl Attack {
         pair.act(end, actions);
     }
 
-    /// Puts the mark that everyone can make who knows the public key.
+    /// Adds the MAC that anyone who knows the public key can make.
     fn mark(&mut self, noise: bool, end: usize, datagram: &mut Vec<u8>) -> bool {
         let key = match security(end, noise) {
             Security::Noise { public, .. } => public,
@@ -222,7 +222,7 @@ impl Attack {
                     return;
                 };
                 let (to, datagram) = pair.history[which].clone();
-                // Back to its sender as well, as a mirror would.
+                // Also back to its sender, as a mirror would.
                 let to = if operation & 16 == 0 { to } else { 1 - to };
                 self.marked += u32::from(datagram[0] >> 6 == INITIATION);
                 if self.marked <= MARKED {
@@ -286,13 +286,13 @@ pub fn run(input: &[u8]) {
     still_works(&mut pairs[1], acks, noise);
 }
 
-/// Whatever happened: once datagrams get through again, ACKs do.
+/// Whatever happened: once datagrams get through again, ACKs do, too.
 fn still_works(pair: &mut Pair, acks: &[Vec<u8>], noise: bool) {
     pair.lose = 0;
     // An idle side asks every ten seconds whether the other is still there.
     pair.pass(13_000 * MS);
     if !noise {
-        // Without keys whoever can send can also put an end to a session.
+        // Without keys, anyone who can send can also end a session.
         return;
     }
     assert!(pair.ends.iter().all(Tunnel::is_up));

@@ -5,18 +5,18 @@ use crate::flow_state::{State, Step};
 use crate::options::OptionLayout;
 use crate::sack::{Op, Signed};
 
-/// The value of a two-bit field of the first byte that says that the value follows.
+/// The value of a two-bit field of the first byte that means that the value follows.
 const FOLLOWS: u8 = 3;
 /// Bit of the first byte: the window changes.
 const WINDOW: u8 = 2;
-/// Bit of the first byte: a byte with the fields that seldom change follows.
+/// Bit of the first byte: a byte of rarely changing fields follows.
 const RARE: u8 = 1;
 
-/// First byte of SACK blocks: the lower bits are their number minus one, and a byte for each
-/// follows.
+/// First byte of SACK blocks: the lower bits are their number minus one, and one byte follows for
+/// each block.
 const LISTED: u8 = 0xc0;
-/// First byte of SACK blocks: they are unchanged, except that the first grew by the units in
-/// the lower six bits.
+/// First byte of SACK blocks: they are unchanged, except that the first grew by the units in the
+/// lower six bits.
 const FIRST_GROWN: u8 = 0x40;
 /// The place of a block that is new.
 const NEW: u8 = 7;

@@ -12,10 +12,10 @@ pub enum Variant {
     Entropy,
 }
 
-/// How many versions of a flow, and of the models, the sender keeps to refer to. If more
+/// The number of versions of a flow, and of the models, that the sender keeps to refer to. If more
 /// bundles are in flight, flows start again with an uncompressed packet.
 pub(crate) const MAX_VERSIONS: usize = 128;
-/// How many of them the receiver keeps: more than the sender, so that a reordered bundle
+/// The number of versions that the receiver keeps: more than the sender, so that a reordered bundle
 /// finds what it refers to.
 pub(crate) const MAX_KEPT: usize = MAX_VERSIONS + 32;
 /// The largest number of packets in a bundle.
@@ -59,7 +59,7 @@ pub(crate) struct BundleHeader {
     pub reference: Option<u64>,
     pub feedback: Option<Feedback>,
     pub body: bool,
-    /// Whether the receiver shall send feedback although there is no body.
+    /// Whether the receiver should send feedback although there is no body.
     pub wants_feedback: bool,
 }
 
@@ -205,7 +205,7 @@ mod tests {
         }
     }
 
-    /// As `docs/tunnel-format.md` says it.
+    /// The hash as specified in `docs/tunnel-format.md`.
     #[test]
     fn the_hash_is_as_documented() {
         assert_eq!(Check::of(&[]), 0);

@@ -1,4 +1,4 @@
-//! Sorts packets by the ACK contract: which may be bundled, and which ACKs should not wait.
+//! Classifies packets by the ACK contract: which may be bundled, and which ACKs should not wait.
 
 use ackwise_policy::{
     Config, Flow, FlowConfig, LinkKind, Policy, Reason, Segment, TcpFlags, Verdict, parse,
@@ -7,8 +7,8 @@ use hashbrown::HashTable;
 
 use crate::flow_key::{FlowKey, Hasher};
 
-/// Reasons of the contract that begin an episode. The first ACK of an episode is expedited;
-/// those after it say more of the same and travel with others.
+/// The contract's reasons that start an episode. The first ACK of an episode is expedited; those
+/// after it carry more of the same news and travel with others.
 const EPISODES: [&str; 8] = [
     "duplicate",
     "window-update",
@@ -19,11 +19,11 @@ const EPISODES: [&str; 8] = [
     "window-opens",
     "window-shrinks",
 ];
-/// Reasons of the contract for which every ACK is expedited: a sender in slow start needs
-/// each of them.
+/// The contract's reasons for which every ACK is expedited: a sender in slow start needs each of
+/// them.
 const ALWAYS: [&str; 3] = ["first", "start", "timestamp"];
 
-/// What a packet is to a tunnel.
+/// How a tunnel treats a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PacketClass {
     /// The packet is not a pure ACK.
@@ -68,7 +68,7 @@ impl Urgency {
     }
 }
 
-/// A flow that was seen before.
+/// A known flow.
 #[derive(Debug)]
 struct KnownFlow {
     key: FlowKey,
@@ -77,7 +77,7 @@ struct KnownFlow {
 }
 
 impl Classifier {
-    /// Makes a classifier that remembers at most this many flows.
+    /// Creates a classifier that remembers at most this many flows.
     pub fn new(max_flows: u16) -> Classifier {
         // The policy exists in `policy/`. Without it no ACK would be expedited.
         let config = Policy::by_name("every-n")
@@ -105,7 +105,7 @@ impl Classifier {
         let KnownFlow { flow, last, .. } = &mut self.flows[index];
         let decision = flow.on_ack(config, &segment, now_us);
         if decision.verdict != Verdict::Send {
-            // No ACK is withheld for long here, so the contract takes it as sent.
+            // No ACK is withheld for long here, so for the contract it has been sent.
             flow.on_sent(config, &segment, now_us);
         }
         let before = last.replace(decision.reason);
@@ -124,7 +124,8 @@ impl Classifier {
             return usize::from(*at);
         }
         if self.flows.len() >= self.max_flows {
-            // The next ACK of each flow counts as its first again, and only leaves sooner.
+            // The next ACK of each flow counts as its first again, which only makes it leave
+            // sooner.
             self.flows.clear();
             self.by_key.clear();
         }
@@ -141,7 +142,7 @@ impl Classifier {
     }
 }
 
-/// Whether a packet is a whole TCP segment that acknowledges and does nothing else.
+/// Whether a packet is a whole TCP segment that only acknowledges.
 pub(crate) fn is_pure_ack(packet: &[u8]) -> bool {
     pure_ack(packet).is_some()
 }

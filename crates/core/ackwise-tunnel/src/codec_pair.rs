@@ -18,7 +18,7 @@ impl Codecs {
         }
     }
 
-    /// Forgets everything that bundles refer to. Packets that wait stay.
+    /// Forgets everything that bundles refer to. Waiting packets stay.
     pub fn forget_all(&mut self) {
         self.encoder.forget_all();
         self.decoder.forget_all();

@@ -88,7 +88,7 @@ impl Received {
         match self.highest {
             Some(highest) if number < highest => {
                 let back = highest - number - 1;
-                // A number that is too old to tell counts as received.
+                // A number that is too old to check counts as received.
                 back >= 64 || self.before >> back & 1 == 1
             }
             Some(highest) => number == highest,
@@ -200,7 +200,7 @@ impl Decoder {
         Ok(models)
     }
 
-    /// The state of a flow after the bundle `number`, from which the current one goes on.
+    /// The state of a flow after the bundle `number`, from which the current one continues.
     fn version(&self, flow: u16, number: Option<u64>) -> Result<Staged> {
         let known = self.flows.get(usize::from(flow)).zip(number);
         known
@@ -305,7 +305,7 @@ impl Decoder {
         }
     }
 
-    /// Makes the states of the current bundle valid.
+    /// Commits the states of the current bundle.
     fn commit(&mut self, number: u64, models: Option<Box<Models>>) {
         for Staged { flow, state, base } in self.staged.drain(..) {
             let flow = usize::from(flow);
@@ -345,7 +345,7 @@ impl Decoder {
         }
     }
 
-    /// Forgets the flows that were used least recently until `over` bytes are free.
+    /// Forgets the least recently used flows until `over` bytes are free.
     pub(crate) fn forget_flows(&mut self, over: usize) {
         let goal = self.memory().saturating_sub(over);
         let last_use = |known: &KnownFlow| known.versions.back().map(|last| last.0);
@@ -357,7 +357,7 @@ impl Decoder {
         }
     }
 
-    /// Forgets everything that bundles refer to. It was not sent: what was received is known.
+    /// Forgets everything that bundles refer to. Which bundles were received stays known.
     pub(crate) fn forget_all(&mut self) {
         *self = Decoder {
             received: self.received,

@@ -8,7 +8,7 @@ use crate::flow_state::{State, Step};
 use crate::options::{KNOWN_LAYOUTS, LayoutFields, OptionLayout, Values};
 use crate::sack::{self, Op};
 
-/// The bits of [`Delta::rare`]: fields that seldom change.
+/// The bits of [`Delta::rare`]: fields that rarely change.
 pub(crate) mod rare {
     /// The identification did not advance by its usual step.
     pub const ID: u8 = 1;
@@ -73,7 +73,7 @@ pub(crate) struct Delta {
 }
 
 impl Delta {
-    /// Nothing changes but the identification, which advances by its step.
+    /// Nothing changes but the identification, which advances by its usual step.
     pub const NONE: Delta = Delta {
         ack: Step::Units(0),
         tsval: 0,

@@ -1,4 +1,4 @@
-//! Collects ACKs and makes bundles of them.
+//! Collects ACKs and packs them into bundles.
 
 mod bundle_writer;
 
@@ -34,7 +34,7 @@ pub enum Pushed {
     Compressed,
     /// The packet will be carried uncompressed.
     Uncompressed,
-    /// The packet was not taken: it is too long, or too many packets wait.
+    /// The packet was rejected: it is too long, or too many packets wait.
     Refused,
 }
 
@@ -43,7 +43,7 @@ pub enum Pushed {
 pub struct Bundled {
     /// The packets in the bundle.
     pub packets: usize,
-    /// Those of them that are uncompressed.
+    /// The number of them that are uncompressed.
     pub uncompressed: usize,
     /// The packets that did not fit and wait for the next bundle.
     pub left: usize,
@@ -69,11 +69,11 @@ pub struct Encoder {
     sent: VecDeque<Sent>,
     /// The bytes of the lists of flows in `sent`.
     sent_bytes: usize,
-    /// Whether a packet has made this larger.
+    /// Whether a packet has increased the memory in use.
     grown: bool,
     /// The models after each of the last bundles, by the number of the bundle.
     models: VecDeque<(u64, Box<Models>)>,
-    /// Memory of models that can be used again.
+    /// Allocations of models for reuse.
     spare: Vec<Box<Models>>,
     acknowledged: Option<u64>,
 }
@@ -83,8 +83,8 @@ pub(crate) struct Flow {
     key: FlowKey,
     /// The waiting ACKs, each with its hash for the check.
     pub waiting: Vec<(Ack, u32)>,
-    /// The states after the bundles of these numbers. If `acknowledged`, the peer has the
-    /// first, and none before it is kept.
+    /// The states after the bundles of these numbers. If `acknowledged`, the peer has the first,
+    /// and none before it is kept.
     versions: Versions,
     acknowledged: bool,
     referenced: bool,
@@ -166,8 +166,8 @@ impl Encoder {
         Pushed::Uncompressed
     }
 
-    /// Returns the number of a flow. A new flow replaces one that was not used for long.
-    /// Returns `None` if ACKs of every flow wait.
+    /// Returns the number of a flow. A new flow replaces one that has not been used for long.
+    /// Returns `None` if every flow has waiting ACKs.
     fn flow(&mut self, key: &FlowKey) -> Option<u16> {
         let (hash, flows) = (self.hasher.of(key), &self.flows);
         let same = |number: &u16| flows[usize::from(*number) - 1].key == *key;
@@ -250,8 +250,8 @@ impl Encoder {
         }
     }
 
-    /// Appends a bundle of waiting packets to `out`. It has at most `max` bytes, which count
-    /// as [`MIN_BUNDLE`] if they are fewer. The numbers of bundles must increase.
+    /// Appends a bundle of waiting packets to `out`. It has at most `max` bytes, and `max` counts
+    /// as at least [`MIN_BUNDLE`]. The numbers of bundles must increase.
     ///
     /// # Panics
     /// Panics if a number does not increase.
@@ -316,7 +316,7 @@ impl Encoder {
         }
     }
 
-    /// Gives back the waiting packets unchanged.
+    /// Returns the waiting packets unchanged.
     pub fn take_back(&mut self, out: &mut Packets) {
         for (packet, _) in self.raw.drain(..) {
             out.push(&packet);
@@ -357,7 +357,7 @@ impl Encoder {
         }
     }
 
-    /// Returns whether packets have made this larger since the last call.
+    /// Returns whether packets have increased the memory in use since the last call.
     pub(crate) fn has_grown(&mut self) -> bool {
         std::mem::take(&mut self.grown)
     }
@@ -376,8 +376,8 @@ impl Encoder {
             + memory::models(&self.models, &self.spare)
     }
 
-    /// Forgets the flows that were used least recently until `over` bytes are free. Their
-    /// next ACKs are uncompressed. A flow whose ACKs wait is kept.
+    /// Forgets the least recently used flows until `over` bytes are free. Their next ACKs are
+    /// uncompressed. A flow with waiting ACKs is kept.
     pub(crate) fn forget_flows(&mut self, over: usize) {
         let goal = self.memory().saturating_sub(over);
         let last_use = |flow: &Flow| {
@@ -397,7 +397,7 @@ impl Encoder {
         }
     }
 
-    /// Forgets everything but the packets that wait.
+    /// Forgets everything but the waiting packets.
     pub(crate) fn forget_all(&mut self) {
         let mut waiting = Packets::default();
         self.take_back(&mut waiting);

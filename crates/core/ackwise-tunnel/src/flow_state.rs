@@ -3,7 +3,7 @@
 use crate::ack::Ack;
 use crate::options::LayoutFields;
 
-/// Distances in bytes that may be the payload of a segment, or of a few.
+/// Distances in bytes that may be the payload of one or a few segments.
 const UNIT: std::ops::RangeInclusive<u32> = 256..=65_535;
 
 /// The state of a flow after one of its ACKs. Both ends have the same.

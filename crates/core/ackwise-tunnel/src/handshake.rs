@@ -1,7 +1,7 @@
 //! The handshake of a session: an initiation and a response.
 //!
-//! With encryption it is Noise IK, as in WireGuard. Without, both messages carry half of
-//! the key of a check.
+//! With encryption it is Noise IK, as in WireGuard. Without encryption, each message carries half
+//! of the key of a check.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use snow::{Builder, HandshakeState};
 use crate::cipher::Cipher;
 use crate::keys::{CryptoError, KeyPair, Security};
 
-/// IK: the initiator knows the responder's static key and sends its own one encrypted.
+/// IK: the initiator knows the responder's static key and sends its own encrypted.
 const PATTERN: &str = "Noise_IK_25519_ChaChaPoly_BLAKE2s";
 /// The prologue binds handshakes to this protocol and its version.
 const PROLOGUE: &[u8] = b"ackwise tunnel 1";
@@ -75,7 +75,7 @@ impl Handshake {
         match self {
             Handshake::Noise(state) => {
                 let received = read(state, response)?;
-                // The state that is left behind is never used again.
+                // The state left behind is never used again.
                 let done = std::mem::replace(state, Box::new(unusable_state()?));
                 established(*done, received)
             }
@@ -210,7 +210,7 @@ fn established(state: HandshakeState, payload: Vec<u8>) -> Result<Established, C
     })
 }
 
-/// A handshake state that stands where one was taken out.
+/// A placeholder for a handshake state that was taken out.
 fn unusable_state() -> Result<HandshakeState, CryptoError> {
     let key = [1; 32];
     Ok(builder()

@@ -1,9 +1,9 @@
-//! Which initiations are worth the work of a handshake, for all peers of an end together.
+//! Decides which initiations are worth a handshake, for all peers of an end together.
 //!
-//! A handshake takes Diffie-Hellman operations before anything is known of its sender. So
-//! when more initiations arrive in a second than [`MAX_WITHOUT_COOKIE`], the others have to
-//! prove first that they receive at their source address: they get a cookie, and are taken
-//! when they come with it (WireGuard, "Denial of Service Mitigation").
+//! A handshake takes Diffie-Hellman operations before anything is known about its sender. So if
+//! more than [`MAX_WITHOUT_COOKIE`] initiations arrive in a second, the rest have to prove that
+//! they receive at their source address: they get a cookie, and are accepted when they return it
+//! (WireGuard, "Denial of Service Mitigation").
 
 use std::collections::HashMap;
 
@@ -13,20 +13,20 @@ use crate::mac::{Cookie, Parts, cookie_of, seal_cookie};
 use crate::open_error::OpenError;
 use crate::timers::SECOND;
 
-/// The initiations without a cookie that are taken in a second. Each takes a fraction of a
-/// millisecond of CPU time.
+/// The number of initiations without a cookie that are accepted per second. Each takes a fraction
+/// of a millisecond of CPU time.
 const MAX_WITHOUT_COOKIE: u32 = 50;
-/// The initiations with a cookie that are taken from one source address in a second.
+/// The number of initiations with a cookie that are accepted per second from one source address.
 const MAX_FROM_SOURCE: u32 = 10;
-/// The source addresses with a cookie that are remembered for a second.
+/// The number of source addresses with a cookie that are remembered for a second.
 const MAX_SOURCES: usize = 1024;
-/// A cookie is sent for this time, and accepted for at least as long after that.
+/// The time for which a cookie is sent; it is accepted for at least as long after that.
 const SECRET_LIFETIME: u64 = 120 * SECOND;
 
 /// What to do with an initiation.
 #[derive(Debug)]
 pub enum Admission {
-    /// Give it to the tunnel with the peer that made it.
+    /// Pass it to the tunnel of the peer that made it.
     Handshake(Box<Initiation>),
     /// Send this to its source address.
     Cookie(Vec<u8>),
@@ -37,7 +37,7 @@ pub enum Admission {
 pub struct HandshakeGuard {
     /// The keys of this end, if there is encryption.
     keys: Option<KeyPair>,
-    /// The secrets that cookies are made with: the last one, and the one before.
+    /// The secrets that cookies are made with: the current one and the previous one.
     secrets: [[u8; 16]; 2],
     secret_since: u64,
     second_began: u64,
@@ -46,7 +46,7 @@ pub struct HandshakeGuard {
 }
 
 impl HandshakeGuard {
-    /// Makes a guard. `keys` are those of this end, if there is encryption.
+    /// Creates a guard. `keys` are those of this end, if there is encryption.
     ///
     /// # Errors
     /// The system has no random numbers.
@@ -61,11 +61,11 @@ impl HandshakeGuard {
         })
     }
 
-    /// Reads an initiation, or asks its sender for a proof of its address. `source` are the
-    /// bytes of the source address and port.
+    /// Reads an initiation, or asks its sender to prove its address. `source` holds the bytes of
+    /// the source address and port.
     ///
     /// # Errors
-    /// The initiation is not authentic, or too many have come.
+    /// The initiation is not authentic, or too many have arrived.
     pub fn admit(
         &mut self,
         datagram: &[u8],
@@ -98,7 +98,7 @@ impl HandshakeGuard {
         parts: &Parts<'_>,
         cookie: &Cookie,
     ) -> Result<Admission, OpenError> {
-        // Without encryption nobody needs a cookie: the path is protected already.
+        // Without encryption no cookie is needed: the path is already protected.
         if self.keys.is_none() {
             return Err(OpenError::RateLimited);
         }
@@ -108,7 +108,7 @@ impl HandshakeGuard {
             .map_err(|_| OpenError::RateLimited)
     }
 
-    /// Whether one more initiation with a cookie may come from a source.
+    /// Whether one more initiation with a cookie is accepted from a source.
     fn allow(&mut self, source: &[u8]) -> bool {
         if let Some(count) = self.from_source.get_mut(source) {
             *count += 1;
@@ -128,7 +128,7 @@ impl HandshakeGuard {
             self.from_source.clear();
         }
         if now >= self.secret_since + SECRET_LIFETIME {
-            // Without new random numbers the old secret goes on.
+            // Without new random numbers, the old secret stays in use.
             if let Ok(secret) = random() {
                 self.secrets = [secret, self.secrets[0]];
                 self.secret_since = now;
@@ -169,8 +169,8 @@ mod tests {
     const HERE: &[u8] = b"here";
     const THERE: &[u8] = b"there";
 
-    /// An attacker sends one recorded initiation 200 times a second, over a second in which
-    /// the peer has to make a new session. It gets it, at its second try.
+    /// An attacker sends one recorded initiation 200 times a second while the peer needs a new
+    /// session. The peer gets it at its second try.
     #[test]
     fn m2_a_flood_does_not_keep_a_peer_from_a_session() {
         let [near, far] = keys();
@@ -190,7 +190,7 @@ mod tests {
                 Ok(Admission::Cookie(reply)) => assert!(reply.len() < recorded.len()),
                 Err(error) => panic!("{error}"),
             }
-            // The peer tries when the others have used up the second.
+            // The peer tries when the others have used up this second's quota.
             if step % 200 != 199 || answered_at.is_some() {
                 continue;
             }
@@ -243,7 +243,7 @@ mod tests {
             let admission = guard.admit(&with_cookie, HERE, SECOND);
             assert_eq!(taken(&admission), n < MAX_FROM_SOURCE, "{n}");
         }
-        // Two secrets later the cookie is worth nothing.
+        // Two secrets later the cookie is no longer valid.
         for lifetimes in 1..=2 {
             let now = SECOND + lifetimes * SECRET_LIFETIME;
             load(&mut guard, now);

@@ -1,4 +1,4 @@
-//! An initiation that was received and read, before it is known whose peer it came from.
+//! An initiation that was received and read, before its peer is known.
 
 use crate::HEADER;
 use crate::handshake::{Received, Response};
@@ -15,10 +15,10 @@ const VERSION: u8 = 1;
 pub(crate) struct Payload {
     /// The sender's index of the session.
     pub index: u8,
-    /// The flows whose state the sender keeps.
+    /// The number of flows whose state the sender keeps.
     pub max_flows: u16,
-    /// When it was made, in nanoseconds since 1970: each initiation of a peer has a higher
-    /// one. A response repeats none, and has 0.
+    /// The time at which it was made, in nanoseconds since 1970: it increases with each initiation
+    /// of a peer. In a response it is 0.
     pub stamp: u64,
 }
 
@@ -51,7 +51,7 @@ pub struct Initiation {
 }
 
 impl Initiation {
-    /// Reads an initiation whose `mac1` is right.
+    /// Reads an initiation with a correct `mac1`.
     pub(crate) fn read(keys: Option<&KeyPair>, datagram: &[u8]) -> Result<Initiation, OpenError> {
         let parts = Parts::of(datagram).ok_or(OpenError::UnknownType)?;
         let message = &parts.message[HEADER..];
@@ -71,13 +71,13 @@ impl Initiation {
     }
 }
 
-/// Whether a datagram is an initiation, by its first byte.
+/// Whether a datagram is an initiation, according to its first byte.
 #[must_use]
 pub fn is_initiation(datagram: &[u8]) -> bool {
     is_of_kind(datagram, HANDSHAKE_INITIATION)
 }
 
-/// Whether a datagram is a response to an initiation, by its first byte.
+/// Whether a datagram is a response to an initiation, according to its first byte.
 #[must_use]
 pub fn is_response(datagram: &[u8]) -> bool {
     is_of_kind(datagram, HANDSHAKE_RESPONSE)

@@ -1,4 +1,4 @@
-//! Static keys and the choice between encryption and none.
+//! Static keys, and the choice whether to encrypt.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ impl KeyPair {
     pub fn generate() -> Result<KeyPair, CryptoError> {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(CryptoError::Random)?;
-        // As `wg genkey` does (RFC 7748 §5). X25519 ignores these bits in any case.
+        // Like `wg genkey` (RFC 7748 §5). X25519 ignores these bits in any case.
         secret[0] &= 248;
         secret[31] = secret[31] & 127 | 64;
         KeyPair::from_secret(secret)
@@ -122,7 +122,7 @@ impl Security {
         }
     }
 
-    /// The bytes of UDP payload that a bundle takes in addition to its own.
+    /// The number of bytes by which the UDP payload exceeds its bundle.
     pub fn overhead(&self) -> usize {
         match self {
             Security::Noise { .. } => HEADER + TAG,
@@ -131,7 +131,7 @@ impl Security {
     }
 }
 
-/// Why a key could not be made, or a message not be processed.
+/// Why a key could not be made, or a message could not be processed.
 #[derive(Debug, thiserror::Error)]
 pub enum CryptoError {
     /// The Noise protocol failed.

@@ -1,8 +1,8 @@
 //! The two MACs at the end of an initiation, and the cookie that the second one needs.
 //!
-//! They are those of WireGuard. `mac1` is keyed by the responder's public key: whoever does
-//! not know that key is dropped before any expensive work. `mac2` is keyed by a cookie,
-//! which a responder under load sends to the source address of an initiation: whoever does
+//! They are those of WireGuard. `mac1` is keyed by the responder's public key: initiations from
+//! senders that do not know it are dropped before any expensive work. `mac2` is keyed by a cookie,
+//! which a responder under load sends to the source address of an initiation: a sender that does
 //! not receive at that address cannot have it.
 
 use std::hash::Hasher;
@@ -36,7 +36,7 @@ pub(crate) fn responder_key(security: &Security, received: bool) -> [u8; 32] {
     }
 }
 
-/// An initiation without its MACs, and these.
+/// An initiation, split into its message and its MACs.
 pub(crate) struct Parts<'a> {
     /// The header and the message of the handshake.
     pub message: &'a [u8],
@@ -59,7 +59,7 @@ impl<'a> Parts<'a> {
         })
     }
 
-    /// Whether `mac1` is right.
+    /// Whether `mac1` is correct.
     pub fn knows(&self, responder: &[u8; 32]) -> bool {
         self.mac1 == mac1(responder, self.message)
     }
@@ -70,8 +70,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Appends both MACs to an initiation, and returns the first. Without a cookie the second
-/// is zero.
+/// Appends both MACs to an initiation, and returns the first. Without a cookie, the second is zero.
 pub(crate) fn append(
     responder: &[u8; 32],
     cookie: Option<&Cookie>,
@@ -105,7 +104,7 @@ pub(crate) fn cookie_of(secret: &[u8; 16], source: &[u8]) -> Cookie {
     hasher.finish128().as_bytes()
 }
 
-/// Makes the reply that carries a cookie. Only who sent this `mac1` can read it.
+/// Makes the reply that carries a cookie. Only the sender of this `mac1` can read it.
 pub(crate) fn seal_cookie(
     responder: &[u8; 32],
     mac1: &[u8; MAC],

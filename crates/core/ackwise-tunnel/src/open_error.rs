@@ -1,6 +1,6 @@
-//! Why a datagram is not opened.
+//! Errors of opening a datagram.
 
-/// Why a datagram was not opened. Nothing has changed then.
+/// Why a datagram was not opened. In this case nothing has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum OpenError {
     /// The datagram does not belong to this protocol.
@@ -12,7 +12,7 @@ pub enum OpenError {
     /// The datagram was forged, damaged, or sealed with other keys.
     #[error("the datagram is not authentic")]
     NotAuthentic,
-    /// The datagram is authentic, but was received before, or is too old to tell.
+    /// The datagram is authentic, but was received before, or is too old to check.
     #[error("the datagram was received before, or is too old")]
     Replayed,
     /// More handshakes arrived than are answered, or than there is room for.

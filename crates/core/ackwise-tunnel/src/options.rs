@@ -33,13 +33,12 @@ impl Values {
     }
 }
 
-/// The layout of a header's options: which options, in which order, with which padding.
-/// The values of the first timestamps, SACK and AccECN options are not part of it. All bytes
-/// of other options are.
+/// The layout of a header's options: which options, in which order, with which padding. The values
+/// of the first timestamps, SACK and AccECN options are not part of it. All bytes of other options
+/// are.
 ///
-/// A layout is a list of tokens: `01` a NOP; `08` timestamps; `05` SACK blocks; `ac n` and
-/// `ae n` AccECN of length n; `00` and all bytes after it, verbatim; anything else an
-/// option verbatim.
+/// A layout is a list of tokens: `01` a NOP; `08` timestamps; `05` SACK blocks; `ac n` and `ae n`
+/// AccECN of length n; `00` and all bytes after it, verbatim; anything else an option verbatim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OptionLayout {
     len: u8,
@@ -78,7 +77,7 @@ pub(crate) struct LayoutFields {
 }
 
 impl OptionLayout {
-    /// Makes a layout of tokens. Returns `None` if there are too many.
+    /// Makes a layout from tokens. Returns `None` if there are too many.
     pub fn from_tokens(tokens: &[u8]) -> Option<OptionLayout> {
         (tokens.len() <= MAX_OPTIONS).then(|| known(tokens))
     }
@@ -99,7 +98,7 @@ impl OptionLayout {
     /// Reads the options of a header into a layout and values. Returns `None` if a length is
     /// wrong; such a packet is carried uncompressed.
     pub fn read(mut options: &[u8], values: &mut Values) -> Option<OptionLayout> {
-        // Nearly every ACK has just timestamps.
+        // Nearly every ACK has only timestamps.
         if let [NOP, NOP, TS, 10, ts @ ..] = options
             && ts.len() == 8
         {

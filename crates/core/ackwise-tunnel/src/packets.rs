@@ -61,8 +61,8 @@ impl Packets {
         check.add(Check::of(self.get(self.ends.len() - 1)));
     }
 
-    /// Removes the packets from number `first` on that `keep` is false for. Returns how many
-    /// these were.
+    /// Removes the packets from number `first` on for which `keep` is false. Returns how many were
+    /// removed.
     pub(crate) fn retain_from(&mut self, first: usize, keep: impl Fn(&[u8]) -> bool) -> usize {
         let (mut kept, count) = (first, self.ends.len());
         let mut start = first.checked_sub(1).map_or(0, |before| self.ends[before]);

@@ -25,7 +25,7 @@ pub(crate) struct Pmtu {
     losses: u32,
     /// The length of the shortest of them.
     shortest_lost: usize,
-    /// When to try longer sizes again.
+    /// The time at which longer sizes are tried again.
     raise_at: u64,
 }
 
@@ -84,7 +84,7 @@ impl Pmtu {
         })
     }
 
-    /// Returns when a probe may be due.
+    /// Returns the time at which a probe may be due.
     pub fn wake(&self, now: u64) -> u64 {
         match self.probe {
             Some(probe) => probe.lost_at,
@@ -139,7 +139,7 @@ impl Pmtu {
         self.probe_count = 0;
         self.probe = None;
         if len > self.size {
-            // It was a probe. The size that is known to pass still does.
+            // It was a probe. The size that is known to pass still passes.
             self.too_long = self.too_long.min(len);
             return;
         }
@@ -157,7 +157,7 @@ impl Pmtu {
 mod tests {
     use super::*;
 
-    /// Runs the search on a path; returns the probes that it took.
+    /// Runs the search on a path. Returns the number of probes that it took.
     fn search(pmtu: &mut Pmtu, path: usize, now: &mut u64) -> usize {
         let mut probes = 0;
         while let Some(size) = pmtu.due(*now) {

@@ -4,12 +4,12 @@
 const SCALE: u32 = 12;
 /// If the range is below this, it is extended by a byte.
 const MIN_RANGE: u32 = 1 << 24;
-/// The adaptations after which a probability moves by 1/32 of the error. Before, it moves
-/// by more.
+/// The number of adaptations after which a probability moves by 1/32 of the error. Before that it
+/// moves by more.
 const MAX_ADAPTATIONS: u16 = 4;
 /// The number of bits without a model that are coded in one step.
 const GROUP: u32 = 8;
-/// How many bytes a decoder may read after the end. They count as zeros.
+/// The number of bytes that a decoder may read after the end. They count as zeros.
 const MAX_OVERREAD: usize = 8;
 
 /// The probability of a zero in the upper 12 bits. The lower bits count adaptations up to 4,
@@ -21,7 +21,7 @@ const MAX_OVERREAD: usize = 8;
 pub(crate) struct Prob(u16);
 
 impl Prob {
-    /// Both bits are equally likely.
+    /// Zero and one are equally likely.
     pub const EVEN: Prob = Prob(0x8000);
 
     #[inline(always)]
@@ -41,7 +41,7 @@ impl Prob {
     }
 }
 
-/// Writes or reads. Both return the value, so that a format is stated once.
+/// A writer or a reader. Both return the value, so that a format is written only once.
 pub(crate) trait Coder {
     /// Codes a bit with a model.
     fn bit(&mut self, prob: &mut Prob, bit: bool) -> bool;
@@ -71,7 +71,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Returns an upper bound of the length if the encoder ended here, without the end.
+    /// Returns an upper bound of the length if the encoder stopped here, without the final bytes.
     pub fn len(&self) -> usize {
         self.out.len() - self.start + 1
     }
@@ -366,7 +366,7 @@ mod tests {
             }
             let (start, mut bound) = (writer.len(), UpperBound::default());
             for &(count, value) in &values {
-                // Nothing is expected less.
+                // Nothing is less likely.
                 let (mut prob, mut number) = (Prob::EVEN, Number::NEW);
                 (0..300).for_each(|_| prob.adapt(false));
                 for prob in &mut number.small.0 {
@@ -461,7 +461,7 @@ mod tests {
 
     #[test]
     fn carries_run_through() {
-        // Direct ones drive the low end up to a row of `ff`; the last bits carry.
+        // Bits without a model drive the low end up to a row of `ff`; the last bits carry.
         let mut out = Vec::new();
         let mut writer = Writer::new(&mut out);
         let mut sure = Prob::EVEN;

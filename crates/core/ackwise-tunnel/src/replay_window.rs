@@ -1,8 +1,8 @@
 //! Anti-replay protection: each datagram number is accepted once (RFC 6479, RFC 4303 §3.4.3).
 
 const WORDS: usize = 16;
-/// How far a datagram number may be below the highest one. The word of the highest number is
-/// not full yet, so it does not count.
+/// How far a datagram number may be below the highest one. The word of the highest number is not
+/// full yet, so it does not count.
 const SPAN: u64 = 64 * (WORDS as u64 - 1);
 
 /// The datagram numbers that were received in a session.

@@ -1,4 +1,4 @@
-//! The round-trip time of a tunnel, and the fate of each datagram, from feedback.
+//! The round-trip time of a tunnel, and the fate of each datagram, derived from feedback.
 
 use std::collections::VecDeque;
 
@@ -35,7 +35,7 @@ pub(crate) enum Fate {
 }
 
 impl Rtt {
-    /// Notes a datagram that will be answered.
+    /// Notes a datagram that the peer will answer.
     pub fn sent(&mut self, number: u64, at: u64, len: usize) {
         if self.sent.len() == MAX_OUTSTANDING {
             self.sent.pop_front();
@@ -101,7 +101,7 @@ impl Rtt {
         self.smoothed
     }
 
-    /// Returns how long an answer may take, once a round trip was measured.
+    /// Returns the time that an answer may take, once a round trip has been measured.
     pub fn patience(&self) -> Option<u64> {
         self.smoothed.map(|smoothed| smoothed + 4 * self.variation)
     }

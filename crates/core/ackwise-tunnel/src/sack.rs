@@ -1,4 +1,4 @@
-//! SACK blocks as changes of the blocks of the last ACK.
+//! SACK blocks as changes to the blocks of the last ACK.
 //!
 //! From one ACK to the next the list of blocks changes little: the block that grew comes
 //! first (RFC 2018 §4), and the others follow unchanged.
@@ -9,8 +9,8 @@ use crate::flow_state::{State, Step};
 /// How a block follows from those of the last ACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Op {
-    /// A block of the last ACK whose right edge moved. `place` is its index among the blocks
-    /// that were not used yet.
+    /// A block of the last ACK whose right edge moved. `place` is its index among the blocks that
+    /// have not been used yet.
     Kept { place: u8, grown: Step },
     /// A new block. `left` is the distance of its left edge from the highest right edge of
     /// the last ACK's blocks, or from the acknowledgment number if there are none.
@@ -31,7 +31,7 @@ impl Op {
     };
 }
 
-/// The blocks of the last ACK that were not used yet.
+/// The blocks of the last ACK that have not been used yet.
 struct Unused {
     blocks: [(u32, u32); 4],
     len: usize,

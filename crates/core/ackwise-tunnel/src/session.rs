@@ -1,6 +1,6 @@
 //! One session: keys, datagram numbers and codecs that belong together.
 //!
-//! Nothing of one session can be mistaken for something of another.
+//! Nothing of one session can be mistaken for part of another.
 
 use crate::cipher::Cipher;
 use crate::codec_pair::Codecs;
@@ -9,9 +9,8 @@ use crate::replay_window::ReplayWindow;
 use crate::timers::Timers;
 use crate::{HEADER, TAG};
 
-/// The type of a message is in the upper two bits of its first byte, the receiver's index
-/// of the session in the lower six.
-/// A cookie reply has no index.
+/// The upper two bits of a message's first byte hold its type, the lower six the receiver's index
+/// of the session. A cookie reply has no index.
 pub(crate) const COOKIE_REPLY: u8 = 0;
 pub(crate) const HANDSHAKE_INITIATION: u8 = 1 << 6;
 pub(crate) const HANDSHAKE_RESPONSE: u8 = 2 << 6;
@@ -54,7 +53,7 @@ impl Session {
             cipher,
             tie_break,
             silent: false,
-            // The responder proved it by its response.
+            // The responder proved it with its response.
             confirmed: timers.is_initiator(),
             timers,
             replay_window: ReplayWindow::default(),
@@ -64,7 +63,7 @@ impl Session {
         }
     }
 
-    /// When this session has to be replaced.
+    /// The time at which this session has to be replaced.
     pub fn rekey_at(&self) -> u64 {
         self.timers.rekey_at(self.bytes_sent)
     }

@@ -1,8 +1,8 @@
-//! All sessions with one peer: which is used, and what comes of a datagram.
+//! All sessions with one peer: which one is used, and how datagrams are handled.
 //!
-//! A session is replaced after two minutes or after so many bytes. The session before it
-//! still receives for a few seconds. The memory is bounded: at most one handshake that this
-//! end initiated, and at most [`MAX_SESSIONS`] sessions.
+//! A session is replaced after two minutes or after a number of bytes. The session before it still
+//! receives for a few seconds. The memory is bounded: at most one handshake that this end
+//! initiated, and at most [`MAX_SESSIONS`] sessions.
 
 use crate::codec_pair::Codecs;
 use crate::handshake::{Established, Handshake};
@@ -27,21 +27,21 @@ pub(crate) const MAX_SESSIONS: usize = 6;
 pub(crate) enum Opened {
     /// An initiation; this is the response to send back.
     Response(Vec<u8>),
-    /// A response. The session is established; the peer learns it by the next datagram.
+    /// A response. The session is established; the next datagram tells the peer.
     Established,
-    /// A cookie, which the next initiation takes along.
+    /// A cookie, which the next initiation will carry.
     Cookie,
-    /// A bundle, which is in the buffer of the caller.
+    /// A bundle, which is in the caller's buffer.
     Data { session: u8, number: u64 },
 }
 
-/// What all sessions with a peer have in common.
+/// What all sessions with a peer share.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionConfig {
     pub security: Security,
     pub variant: Variant,
     pub max_flows: u16,
-    /// The largest size of all codecs together in bytes.
+    /// The maximum size of all codecs together in bytes.
     pub max_memory: usize,
 }
 
@@ -61,16 +61,16 @@ pub(crate) struct SessionTable {
     /// The keys of this end, if there is encryption.
     keys: Option<KeyPair>,
     initiated: Option<Initiated>,
-    /// How often this end has initiated since a session was established.
+    /// How often this end has initiated a handshake since a session was established.
     attempts: u32,
-    /// The cookie of the responder, and when it came.
+    /// The cookie of the responder, and its time of arrival.
     cookie: Option<(Cookie, u64)>,
-    /// Nanoseconds since 1970 when the clock of this end is 0.
+    /// The time in nanoseconds since 1970 at which the clock of this end is 0.
     unix_offset: u64,
-    /// The stamp of the last initiation that this end made.
+    /// The timestamp of the last initiation that this end made.
     last_stamp: u64,
-    /// The stamp of the last initiation that was answered. With encryption, others are taken
-    /// only if they are newer.
+    /// The timestamp of the last initiation that was answered. With encryption, only newer ones are
+    /// accepted.
     peer_stamp: Option<u64>,
     sessions: Vec<Session>,
     /// The index of the session that datagrams are sent in.
@@ -95,7 +95,7 @@ impl SessionTable {
         }
     }
 
-    /// Says how many nanoseconds since 1970 it is when the clock of this end is 0.
+    /// Sets the time in nanoseconds since 1970 at which the clock of this end is 0.
     pub fn set_unix_offset(&mut self, offset: u64) {
         self.unix_offset = offset;
     }
@@ -118,7 +118,7 @@ impl SessionTable {
         self.handshake_at(now) <= now
     }
 
-    /// When the next handshake has to be initiated.
+    /// The time at which the next handshake has to be initiated.
     pub fn handshake_at(&self, now: u64) -> u64 {
         let retry_at = self.retry_at();
         let current = self.sessions.iter().find(|s| Some(s.index) == self.current);
@@ -127,7 +127,7 @@ impl SessionTable {
         })
     }
 
-    /// Whether the last initiation has had its time for a response.
+    /// Whether the last initiation has had enough time for a response.
     pub fn may_initiate(&self, now: u64) -> bool {
         self.retry_at() <= now
     }
@@ -144,7 +144,7 @@ impl SessionTable {
     /// The system has no random numbers, or the peer's key is not valid.
     pub fn initiate(&mut self, now: u64) -> Result<Vec<u8>, CryptoError> {
         let index = self.new_index();
-        // A clock that was set back must not make the peer take this for a replay.
+        // After a clock was set back, the peer must not take this initiation for a replay.
         self.last_stamp = (self.last_stamp + 1).max(now.saturating_add(self.unix_offset));
         let payload = self.payload(index, self.last_stamp).to_bytes();
         let (handshake, message) = Handshake::initiate(&self.config.security, &payload)?;
@@ -184,7 +184,7 @@ impl SessionTable {
         }
     }
 
-    /// Opens a datagram. A bundle in it is put into `plain`.
+    /// Opens a datagram. A bundle in it is appended to `plain`.
     ///
     /// # Errors
     /// The datagram cannot be opened; then nothing has changed.
@@ -220,7 +220,7 @@ impl SessionTable {
         }
     }
 
-    /// Opens a data message; `low` are the lower 24 bits of its number.
+    /// Opens a data message; `low` holds the lower 24 bits of its number.
     fn open_data(
         &mut self,
         index: u8,
@@ -236,7 +236,7 @@ impl SessionTable {
         let window = &session.replay_window;
         // No datagram has a negative number.
         let number = window.expand(low).ok_or(OpenError::NotAuthentic)?;
-        // Authentic first: this may be a datagram of another peer, whose session has the same
+        // Authenticate first: this may be a datagram of another peer, whose session has the same
         // index.
         let start = plain.len();
         let opened = session.cipher.open(number, sealed, plain);
@@ -248,7 +248,7 @@ impl SessionTable {
         session.replay_window.mark_received(number);
         session.silent = false;
         let first = !std::mem::replace(&mut session.confirmed, true);
-        // The peer sends in this session. It may not have the current one, if that is silent.
+        // The peer sends in this session. It may not have the current one if that is silent.
         if first || self.current().is_some_and(|current| current.silent) {
             self.use_from_now(index, now);
         }
@@ -315,9 +315,9 @@ impl SessionTable {
         Ok(())
     }
 
-    /// Makes room for one more session, and returns whether there is. A session that the
-    /// peer has not confirmed yet keeps its place for some seconds, unless this end
-    /// initiated the new one.
+    /// Makes room for one more session, and returns whether there is any. A session that the peer
+    /// has not confirmed yet keeps its place for some seconds, unless this end initiated the new
+    /// one.
     fn make_room(&mut self, initiator: bool, now: u64) -> bool {
         let current = self.current;
         self.sessions
@@ -352,9 +352,9 @@ impl SessionTable {
         ));
     }
 
-    /// Makes a session the current one, unless both ends initiated one at the same time:
-    /// then both use the one with the lower tie-break. If the same end initiated both, it
-    /// has forgotten the first, and the second is used.
+    /// Makes a session the current one, unless both ends initiated one at the same time: then both
+    /// use the one with the lower tie-break. If the same end initiated both, it has forgotten the
+    /// first, and the second is used.
     fn use_from_now(&mut self, index: u8, now: u64) {
         let Some(session) = self.get(index) else {
             return;
@@ -387,10 +387,10 @@ impl SessionTable {
         if self.memory() <= self.config.max_memory {
             return;
         }
-        // Looking for what to forget takes time, so free enough for a while.
+        // Searching for what to forget takes time, so free enough for a while.
         let goal = self.config.max_memory / 8 * 7;
         let current = self.current;
-        // They are in the order in which they were made.
+        // Sessions are in the order in which they were made.
         let mut order: Vec<usize> = (0..self.sessions.len()).collect();
         order.sort_by_key(|at| Some(self.sessions[*at].index) == current);
         let steps: [fn(&mut Session, usize, bool); 4] = [
@@ -416,8 +416,8 @@ impl SessionTable {
         }
     }
 
-    /// Notes that the peer does not answer in the current session, so that any other session
-    /// is better.
+    /// Notes that the peer does not answer in the current session, so that any other session is
+    /// better.
     pub fn mark_silent(&mut self) {
         if let Some(current) = self.current() {
             current.silent = true;
@@ -549,7 +549,7 @@ mod tests {
         );
         let mut initiator = sessions(&a, &b);
         let initiation = initiator.initiate(0).expect("random numbers");
-        // mac2 at the end is not looked at: who has no cookie leaves it zero.
+        // mac2 at the end is not checked: without a cookie it is left zero.
         for bit in 0..8 * (initiation.len() - MAC) {
             let mut bad = initiation.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
@@ -570,13 +570,13 @@ mod tests {
                 "bit {bit}"
             );
         }
-        // The damaged copies did not spoil the handshake.
+        // The damaged copies did not disturb the handshake.
         let opened = initiator.open(&response, 0, &mut Vec::new());
         assert_eq!(opened, Ok(Opened::Established));
     }
 
-    /// Two peers of one end have sessions of the same index: what one sends is not taken for
-    /// a replay by the other, however much that has received.
+    /// Two peers of one end have sessions with the same index: a datagram of one is not taken for a
+    /// replay by the other's session, however much that has received.
     #[test]
     fn h1_a_datagram_of_another_peer_is_no_replay() {
         let [far, near] = keys();
@@ -621,27 +621,27 @@ mod tests {
         receive(&mut b, &text, 50 * S).expect("the session is still there");
     }
 
-    /// A peer that has lost its memory, but whose clock goes on, is answered.
+    /// A peer that has lost its memory, but whose clock has advanced, is answered.
     #[test]
     fn m2_a_restarted_peer_is_answered_if_its_clock_has_gone_on() {
         let [ka, kb] = keys();
         let [mut a, mut b] = [sessions(&ka, &kb), sessions(&kb, &ka)];
         a.set_unix_offset(1000 * S);
         handshake(&mut a, &mut b, 500 * S);
-        // Its monotonic clock begins again.
+        // Its monotonic clock restarts.
         let mut again = sessions(&ka, &kb);
         again.set_unix_offset(1501 * S);
         let initiation = again.initiate(0).expect("random numbers");
         let opened = b.open(&initiation, 501 * S, &mut Vec::new());
         assert!(matches!(opened, Ok(Opened::Response(_))), "{opened:?}");
-        // A clock that was set back while it runs makes no stamp twice.
+        // A clock that is set back while running makes no timestamp twice.
         again.set_unix_offset(0);
         let initiation = again.initiate(S).expect("random numbers");
         let opened = b.open(&initiation, 502 * S, &mut Vec::new());
         assert!(matches!(opened, Ok(Opened::Response(_))), "{opened:?}");
     }
 
-    /// Sessions that wait for the peer's first datagram are not pushed out by newer ones.
+    /// Newer sessions do not displace those that wait for the peer's first datagram.
     #[test]
     fn m2_a_young_session_keeps_its_place() {
         let [mut a, mut b] = pair();
@@ -654,12 +654,12 @@ mod tests {
         }
         let refused = b.open(last, 4 * S, &mut Vec::new());
         assert_eq!(refused, Err(OpenError::RateLimited));
-        // It was refused, not taken: the same message is no replay later.
+        // It was refused, not processed: the same message later is not a replay.
         b.open(last, 5 * S, &mut Vec::new()).expect("room");
         assert_eq!(b.sessions.len(), MAX_SESSIONS);
     }
 
-    /// The peer's response takes longer than the first wait for it: a later wait is long enough.
+    /// The peer's response takes longer than the first timeout; a later timeout is long enough.
     #[test]
     fn a_handshake_completes_over_a_long_round_trip() {
         for round_trip in [11 * S / 10, 3 * S, 4 * S] {
@@ -684,7 +684,7 @@ mod tests {
         }
     }
 
-    /// A peer that is silent for long is asked every five seconds.
+    /// A peer that stays silent is asked every five seconds.
     #[test]
     fn initiations_become_rarer() {
         let mut a = plain();
@@ -722,7 +722,7 @@ mod tests {
 
     #[test]
     fn a_restarted_peer_is_heard() {
-        // At once or later, and whatever the tie-breaks are, which are random.
+        // At once or later, and whatever the random tie-breaks are.
         for now in [S / 2; 16].into_iter().chain([3 * S]) {
             let [ka, kb] = keys();
             let [mut a, mut b] = [sessions(&ka, &kb), sessions(&kb, &ka)];
@@ -752,7 +752,7 @@ mod tests {
             handshake(&mut a, &mut b, S / 2);
             let text = send(&mut a, b"2");
             receive(&mut b, &text, S / 2).expect("authentic");
-            // The tie-break may favour the lost session, until the peer falls silent in it.
+            // The tie-break may favour the lost session, until the peer is found silent in it.
             b.mark_silent();
             let text = send(&mut a, b"3");
             receive(&mut b, &text, S).expect("authentic");

@@ -5,24 +5,24 @@
 pub(crate) const SECOND: u64 = 1_000_000_000;
 /// The initiator replaces a session after this time (WireGuard's REKEY_AFTER_TIME).
 pub(crate) const REKEY_AFTER_TIME: u64 = 120 * SECOND;
-/// The responder replaces it only later, so that usually one end does.
+/// The responder replaces it later, so that usually only one end does.
 pub(crate) const REKEY_AFTER_TIME_RESPONDER: u64 = 150 * SECOND;
 /// A session is not used after this time.
 pub(crate) const REJECT_AFTER_TIME: u64 = 360 * SECOND;
-/// A session that was replaced still receives for this time.
+/// The time for which a replaced session still receives.
 pub(crate) const REPLACED_GRACE: u64 = 10 * SECOND;
 /// Handshakes of both ends within this time count as simultaneous.
 pub(crate) const SIMULTANEOUS: u64 = 2 * SECOND;
-/// A session is replaced after it has sent this many bytes.
+/// The number of bytes sent after which a session is replaced.
 pub(crate) const REKEY_AFTER_BYTES: u64 = 1 << 36;
-/// How long an initiator waits for the first response before it initiates again. It waits twice as
-/// long for each further one, so that a response is in time on a path of up to `REKEY_TIMEOUT`.
+/// The time for which an initiator waits for the first response before it initiates again. Each
+/// further wait is twice as long, so that a response is in time on a path of up to `REKEY_TIMEOUT`.
 pub(crate) const FIRST_REKEY_TIMEOUT: u64 = SECOND;
-/// How long it waits at most (WireGuard's REKEY_TIMEOUT).
+/// The maximum of this wait (WireGuard's REKEY_TIMEOUT).
 pub(crate) const REKEY_TIMEOUT: u64 = 5 * SECOND;
-/// How long a session that the peer has not confirmed keeps its place.
+/// The time for which a session that the peer has not confirmed keeps its place.
 pub(crate) const UNCONFIRMED_GRACE: u64 = 5 * SECOND;
-/// How long a cookie is used (WireGuard's COOKIE_REFRESH_TIME).
+/// The time for which a cookie is used (WireGuard's COOKIE_REFRESH_TIME).
 pub(crate) const COOKIE_LIFETIME: u64 = 120 * SECOND;
 
 /// The timers of one session.
@@ -52,7 +52,7 @@ impl Timers {
         self.initiator
     }
 
-    /// When the session has to be replaced, given the bytes that were sent in it.
+    /// The time at which the session has to be replaced, given the bytes sent in it.
     pub fn rekey_at(&self, bytes: u64) -> u64 {
         if bytes >= REKEY_AFTER_BYTES {
             return 0;
@@ -65,7 +65,7 @@ impl Timers {
             }
     }
 
-    /// Whether the session may not be used any more.
+    /// Whether the session may no longer be used.
     pub fn is_expired(&self, now: u64) -> bool {
         now >= self.established_at + REJECT_AFTER_TIME
             || self

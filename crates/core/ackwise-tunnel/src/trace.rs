@@ -66,7 +66,7 @@ pub enum TraceError {
 const LIMIT: u64 = 1 << 30;
 
 /// Reads the pure ACKs of a pcap file, which may be compressed with gzip. Truncated frames are
-/// left out.
+/// skipped.
 ///
 /// # Errors
 /// Returns why the file cannot be used.

@@ -8,11 +8,11 @@ use ackwise_rng::{Probability, Rng};
 use crate::trace::TracedPacket;
 use crate::{Decoder, Encoder, Feedback, Packets, Variant};
 
-/// The bytes of a datagram in addition to the bundle: the headers of IPv4 and UDP (28), the
-/// header of the datagram (4) and the tag (16).
+/// The bytes of a datagram in addition to the bundle: the headers of IPv4 and UDP (28), the header
+/// of the datagram (4) and the tag (16).
 pub const OVERHEAD: usize = 28 + crate::HEADER + crate::TAG;
 
-/// How ACKs are replayed.
+/// The parameters of a replay.
 #[derive(Debug, Clone)]
 pub struct ReplayConfig {
     /// The encoding.
@@ -29,7 +29,7 @@ pub struct ReplayConfig {
     pub duplicate: Probability,
     /// The seed of all random draws.
     pub seed: u64,
-    /// The flows whose state both ends keep.
+    /// The number of flows whose state both ends keep.
     pub max_flows: u16,
     /// The largest bundle, in bytes.
     pub room: usize,
@@ -38,8 +38,8 @@ pub struct ReplayConfig {
 }
 
 impl ReplayConfig {
-    /// Returns the defaults: a period of 10 ms, a round trip of 40 ms, no faults, all bytes
-    /// count.
+    /// Returns the defaults: a period of 10 ms, a round trip of 40 ms, no faults, and all bytes
+    /// counted.
     pub fn new(variant: Variant) -> ReplayConfig {
         ReplayConfig {
             variant,
@@ -59,26 +59,26 @@ impl ReplayConfig {
 /// The result of a replay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// The ACKs that were encoded.
+    /// The number of ACKs that were encoded.
     pub acks: usize,
-    /// The bundles that were sent.
+    /// The number of bundles that were sent.
     pub bundles: usize,
-    /// The ACKs that were counted.
+    /// The number of ACKs that were counted.
     pub counted: usize,
     /// The bytes that carried these ACKs, with all headers.
     pub bytes: usize,
-    /// The bundles that carried these ACKs.
+    /// The number of bundles that carried these ACKs.
     pub counted_bundles: usize,
-    /// The bytes of feedback in the other direction, with all headers, if each bundle is
-    /// answered by a datagram.
+    /// The bytes of feedback in the other direction, with all headers, if each bundle is answered
+    /// by a datagram.
     pub feedback_bytes: usize,
-    /// The ACKs in bundles that were lost.
+    /// The number of ACKs in lost bundles.
     pub lost_with_bundles: usize,
-    /// The other ACKs that were not restored.
+    /// The number of other ACKs that were not restored.
     pub lost_beyond: usize,
-    /// The restored packets that were never encoded.
+    /// The number of restored packets that were never encoded.
     pub wrong: usize,
-    /// The packets that were carried uncompressed.
+    /// The number of packets carried uncompressed.
     pub uncompressed: usize,
     /// The time that encoding took.
     pub mux: Duration,
@@ -87,7 +87,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the bytes on the wire for each ACK, with all headers.
+    /// Returns the bytes on the wire per ACK, with all headers.
     pub fn bytes_per_ack(&self) -> f64 {
         self.bytes as f64 / self.counted.max(1) as f64
     }
@@ -105,12 +105,12 @@ struct Run<'a> {
     decoder: Decoder,
     rng: Rng,
     outcome: Outcome,
-    /// The datagrams in flight, by arrival and order of dispatch.
+    /// The datagrams in flight, by arrival time and sending order.
     in_flight: BTreeMap<(u64, u64), Event>,
     number: u64,
     dispatched: u64,
     packets: Packets,
-    /// The packets that were encoded, and how often each is still to be restored.
+    /// The packets that were encoded, and how often each has yet to be restored.
     expected: HashMap<Box<[u8]>, usize>,
     arrived: std::collections::HashSet<u64>,
 }
@@ -153,7 +153,7 @@ impl Run<'_> {
         let mut started = Instant::now();
         for ack in acks {
             if self.encoder.push(&ack.packet) == crate::Pushed::Refused {
-                // Too many packets wait, or the packet is never taken.
+                // Too many packets wait, or the packet is never accepted.
                 self.outcome.mux += started.elapsed();
                 self.release(now);
                 started = Instant::now();
@@ -229,8 +229,8 @@ impl Run<'_> {
         self.outcome.demux += started.elapsed();
         let twice = !self.arrived.insert(number);
         if decoded.is_ok() == twice {
-            // A bundle that is decoded twice is wrong; a bundle that is not decoded shows in
-            // the missing packets.
+            // A bundle that is decoded twice is an error; a bundle that is not decoded shows up as
+            // missing packets.
             self.outcome.wrong += usize::from(twice);
         }
         for packet in self.packets.iter() {

@@ -29,7 +29,7 @@ pub use counters::Counters;
 const MS: u64 = 1_000_000;
 /// The shortest period that `follow_rtt` leads to.
 const MIN_PERIOD: u64 = MS / 2;
-/// Periods in a round trip, so that the delay by bundling stays small beside it (see
+/// The number of periods per round trip, so that the delay of bundling is small compared to it (see
 /// `docs/tunnel-format.md`).
 const PERIODS_PER_RTT: u64 = 8;
 /// An expedited ACK shortens a period to this fraction of it.
@@ -57,11 +57,11 @@ impl Actions {
     }
 }
 
-/// Who sent a datagram.
+/// The sender of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// Someone who initiated a handshake, perhaps by replaying a message. The response goes
-    /// to the source address, but this address is not known to be the peer's.
+    /// Someone who initiated a handshake, perhaps by replaying a message. The response goes to the
+    /// source address, but this address is not known to be the peer's.
     Unverified,
     /// The peer: the datagram came from its address.
     Peer,
@@ -83,26 +83,26 @@ pub enum DatagramError {
 pub struct Tunnel {
     config: TunnelConfig,
     sessions: SessionTable,
-    /// The session that round trips and path probes are measured in.
+    /// The session in which round trips are measured and the path is probed.
     session: Option<u8>,
     classifier: Classifier,
     rtt: Rtt,
     pmtu: Pmtu,
     last_bundle_at: u64,
-    /// When the waiting packets leave.
+    /// The time at which the waiting packets leave.
     bundle_due: Option<u64>,
-    /// Whether the next bundle leaves at once, because none left for a period.
+    /// Whether the next bundle leaves at once, because none has left for a period.
     next_after_idle: bool,
-    /// Whether the last bundle did.
+    /// Whether the last bundle left at once for that reason.
     last_after_idle: bool,
     /// The mean size of a packet in a bundle, in sixteenths of a byte.
     mean_size_x16: usize,
-    /// When feedback has to leave.
+    /// The time at which feedback has to leave.
     feedback_due: Option<u64>,
     last_sent_at: u64,
     unanswered: Option<Unanswered>,
     peer_up: bool,
-    /// When a peer that does not answer is probed next.
+    /// The time at which a peer that does not answer is probed next.
     probe_peer_at: u64,
     pacer: Pacer,
     /// The bundle that is being made.
@@ -114,7 +114,7 @@ pub struct Tunnel {
 }
 
 impl Tunnel {
-    /// Makes an end that has no session yet.
+    /// Creates an end without a session.
     pub fn new(config: TunnelConfig) -> Tunnel {
         let sessions = SessionTable::new(SessionConfig {
             security: config.security.clone(),
@@ -149,9 +149,9 @@ impl Tunnel {
         }
     }
 
-    /// Says how many nanoseconds since 1970 it is when the clock of the arguments `now` is 0.
-    /// A peer takes a handshake only if it was made after the last one, so call this before
-    /// the first tick, and again when the system's clock may have been set.
+    /// Sets the time in nanoseconds since 1970 at which the clock of the arguments `now` is 0. A
+    /// peer accepts a handshake only if it is newer than the last one, so call this before the
+    /// first tick, and again when the system's clock may have been set.
     pub fn set_unix_offset(&mut self, offset: u64) {
         self.sessions.set_unix_offset(offset);
     }
@@ -171,7 +171,7 @@ impl Tunnel {
         self.sessions.memory()
     }
 
-    /// Returns the multiplexing period that is in force, in nanoseconds.
+    /// Returns the current multiplexing period in nanoseconds.
     pub fn period(&self) -> u64 {
         let by_rtt = self.rtt.smoothed().map(|rtt| rtt / PERIODS_PER_RTT);
         match by_rtt.filter(|_| self.config.follow_rtt) {
@@ -180,15 +180,15 @@ impl Tunnel {
         }
     }
 
-    /// Returns the number of packets that wait for the next bundle, and when it leaves at
-    /// the latest.
+    /// Returns the number of packets that wait for the next bundle, and the latest time at which it
+    /// leaves.
     pub fn waiting(&mut self) -> Option<(usize, u64)> {
         let due = self.bundle_due?;
         let session = self.sessions.current()?;
         Some((session.codecs.encoder.len(), due))
     }
 
-    /// Returns the earliest time at which the next bundle leaves, unless it is full before.
+    /// Returns the earliest time at which the next bundle leaves, unless it fills up before.
     pub fn earliest_bundle_at(&self) -> u64 {
         self.last_bundle_at + self.period() / EXPEDITED_DIVISOR
     }
@@ -214,8 +214,8 @@ impl Tunnel {
         self.pmtu.too_long(len);
     }
 
-    /// Does what is due. Call it at the time that [`Tunnel::next_tick`] returned, and after
-    /// packets were added.
+    /// Does everything that is due. Call it at the time that [`Tunnel::next_tick`] returned, and
+    /// after packets were added.
     pub fn tick(&mut self, now: u64, actions: &mut Actions) {
         self.sessions.expire(now);
         if self.config.initiates && self.sessions.handshake_due(now) {
@@ -260,7 +260,7 @@ impl Tunnel {
         times.into_iter().fold(u64::MAX, u64::min)
     }
 
-    /// Closes this end: packets that wait bypass the tunnel. The peer will notice.
+    /// Closes this end: waiting packets bypass the tunnel. The peer will notice.
     pub fn close(&mut self, actions: &mut Actions) {
         self.peer_down(actions);
         self.pacer.release_all(&mut actions.packets);

@@ -1,5 +1,5 @@
-//! Random flows through both ends, over a path that loses, reorders and duplicates: what comes
-//! out is what went in, in the order of each flow.
+//! Random flows through both ends, over a path that loses, reorders and duplicates: what comes out
+//! is what went in, in the order of each flow.
 
 use std::collections::{HashMap, HashSet};
 
@@ -43,7 +43,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// A flow as its receiver has it.
+/// A flow as its receiver sees it.
 #[derive(Debug, Clone)]
 struct Flow {
     v6: bool,
@@ -199,8 +199,8 @@ impl Flow {
     }
 }
 
-/// RFC 1071, 16-bit words one by one: not the code of `ackwise_headers`, by which the codec finds
-/// out whether a checksum is right.
+/// The checksum of RFC 1071, one 16-bit word at a time: not the code of `ackwise_headers`, which
+/// the codec uses to check checksums.
 fn checksum(bytes: &[u8]) -> u16 {
     let mut sum = 0_u32;
     for pair in bytes.chunks(2) {
@@ -232,19 +232,19 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Everything on the way.
+/// Everything on the path.
 struct Harness {
     variant: Variant,
     max_flows: u16,
     encoder: Encoder,
     decoder: Decoder,
     number: u64,
-    /// What waits in the encoder, then what stands in each bundle.
+    /// The packets waiting in the encoder, then those in each bundle.
     waiting: Vec<Sent>,
     in_flight: Vec<Bundle>,
 }
 
-/// How late a bundle is, its number, its bytes, and what is in it.
+/// A bundle's delay, its number, its bytes, and its packets.
 type Bundle = (u8, u64, Vec<u8>, Vec<Sent>);
 
 /// A packet, and how it is carried.
@@ -267,7 +267,7 @@ impl Harness {
             let inside = if made.left == 0 {
                 std::mem::take(&mut self.waiting)
             } else {
-                // Which stayed is the encoder's to know: compare when they are through.
+                // Only the encoder knows which packets stayed: compare when they are through.
                 return self.split(bytes, room);
             };
             match fate % 8 {
@@ -283,7 +283,7 @@ impl Harness {
         }
     }
 
-    /// Several bundles for what waits: all arrive, at once.
+    /// Several bundles for the waiting packets; all arrive, at once.
     fn split(&mut self, first: Vec<u8>, room: usize) {
         let mut packets = Packets::default();
         let decoded = self.decoder.decode(self.number, &first, &mut packets);
@@ -316,7 +316,7 @@ impl Harness {
     }
 }
 
-/// Asserts that these are the packets that went in, each flow in its order.
+/// Asserts that these are the packets that went in, each flow in order.
 fn same(inside: &[Sent], packets: &Packets) {
     assert_eq!(inside.len(), packets.len());
     type Sides<'a> = (Vec<&'a [u8]>, Vec<&'a [u8]>);
@@ -337,7 +337,7 @@ fn same(inside: &[Sent], packets: &Packets) {
         flows.entry(key(packet)).or_default().1.push(packet);
     }
     for (key, (mut went_in, mut came_out)) in flows {
-        // Packets carried as they are may overtake those of their flow.
+        // Packets carried uncompressed may overtake those of their flow.
         if unordered.contains(&key) {
             went_in.sort_unstable();
             came_out.sort_unstable();
@@ -376,7 +376,7 @@ fn play(variant: Variant, max_flows: u16, steps: &[Step]) {
                 }
             }
             Step::Restart => {
-                // A new session has new keys: what is in flight cannot be opened any more.
+                // A new session has new keys: what is in flight can no longer be opened.
                 net.encoder = Encoder::new(net.variant, net.max_flows);
                 net.decoder = Decoder::new(net.max_flows);
                 net.waiting.clear();
@@ -420,7 +420,7 @@ fn a_bundle_that_was_overtaken_by_many_finds_what_it_refers_to() {
                 .decode(number, &bytes, &mut packets)
                 .expect("complete");
             assert_eq!(packets.iter().collect::<Vec<_>>(), [packet]);
-            // Feedback comes through once, then no more: references grow old.
+            // Feedback gets through once, then no more: references grow old.
             if number == 5 {
                 encoder.acknowledge(&decoder.feedback().expect("some"));
             }

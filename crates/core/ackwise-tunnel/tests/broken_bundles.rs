@@ -1,7 +1,7 @@
-//! Bundles that are none: cut, flipped, spliced, made up. A decoder says so, or takes what is
-//! well-formed; it neither panics nor gives out packets of a bundle that it refuses.
+//! Invalid bundles: truncated, with flipped bits, spliced, made up. A decoder rejects them, or
+//! accepts what is well-formed; it neither panics nor returns packets of a bundle that it rejects.
 //!
-//! `tests/corpus` has those that were thought of, or found; each is a bundle, as a file.
+//! `tests/corpus` has those that were invented or found; each is a bundle in a file.
 
 use ackwise_rng::Rng;
 use ackwise_tunnel::trace::Recorded;
@@ -9,7 +9,7 @@ use ackwise_tunnel::{Decoder, Encoder, Packets, Variant};
 
 const VARIANTS: [Variant; 2] = [Variant::Aligned, Variant::Entropy];
 
-/// Bundles of a recorded trace, acknowledged one by one, and their decoder after them.
+/// Bundles of a recorded trace, acknowledged one by one, and the decoder after them.
 fn warm(which: Recorded, variant: Variant) -> (Vec<Vec<u8>>, Decoder) {
     let trace = which.read().expect("recorded");
     let (mut encoder, mut decoder) = (Encoder::new(variant, 16), Decoder::new(16));
@@ -30,7 +30,7 @@ fn warm(which: Recorded, variant: Variant) -> (Vec<Vec<u8>>, Decoder) {
     (bundles, decoder)
 }
 
-/// Hands a bundle to a decoder; tells whether it was taken.
+/// Passes a bundle to a decoder; returns whether it was accepted.
 fn offer(decoder: &mut Decoder, number: u64, bundle: &[u8], packets: &mut Packets) -> bool {
     packets.clear();
     let taken = decoder.decode(number, bundle, packets);
@@ -79,7 +79,7 @@ fn mutated_bundles() {
             taken += u32::from(offer(&mut decoder, number, &bundle, &mut packets));
         }
     }
-    // Those whose changes undid each other, or which lost all but their heads.
+    // Those whose changes cancelled out, or which lost all but their headers.
     assert!((1..2000).contains(&taken), "{taken}");
 }
 

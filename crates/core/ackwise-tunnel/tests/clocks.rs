@@ -1,4 +1,4 @@
-//! Each end has a clock of its own: they disagree, stand still, and jump.
+//! Each end has its own clock: they disagree, stand still, and jump.
 
 use std::collections::VecDeque;
 
@@ -8,13 +8,13 @@ use ackwise_tunnel::{Actions, KeyPair, Security, Tunnel, TunnelConfig};
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
 const DELAY: u64 = 10 * MS;
-/// Sessions are forgotten after this; it is less than they have left.
+/// Sessions are forgotten after this time; it is less than the lifetime left to them.
 const FORGOTTEN: u64 = 200 * SECOND;
 
-/// Two ends, 10 ms apart, looked at every half a millisecond of true time.
+/// Two ends, 10 ms apart, polled every half a millisecond of true time.
 struct Harness {
     ends: [Tunnel; 2],
-    /// What each clock is ahead of the true time.
+    /// How far each clock is ahead of the true time.
     ahead: [u64; 2],
     now: u64,
     in_flight: VecDeque<(u64, usize, Vec<u8>)>,
@@ -83,7 +83,7 @@ impl Harness {
         }
     }
 
-    /// How many arrive, by whichever way.
+    /// The number of ACKs that arrive, by either path.
     fn carry(&mut self, acks: &[TracedPacket]) -> usize {
         let before = self.restored + self.bypass;
         for ack in acks {
@@ -96,7 +96,7 @@ impl Harness {
         self.restored + self.bypass - before
     }
 
-    /// Soon both hear each other again, and all ACKs travel in bundles.
+    /// Soon both ends hear each other again, and all ACKs travel in bundles.
     fn is_well(&mut self, acks: &[TracedPacket]) {
         self.pass(3 * SECOND);
         assert!(self.ends.iter().all(Tunnel::is_up));
@@ -105,8 +105,8 @@ impl Harness {
         assert_eq!(self.bypass, outside);
     }
 
-    /// At once after a clock of one end jumped. When that end has forgotten the session for
-    /// it, what the other sends in it until it notices is lost, as with one that restarted.
+    /// Immediately after the clock of one end jumped. If that end forgot the session because of it,
+    /// what the other end sends in it before noticing is lost, as if the end had restarted.
     fn copes(&mut self, acks: &[TracedPacket], jump: u64) {
         let arrived = self.carry(acks);
         let least = if jump < FORGOTTEN {
@@ -128,7 +128,7 @@ fn clocks_that_jump_ahead() {
     let acks = &trace[..200];
     let mut net = Harness::new();
     net.is_well(acks);
-    // A second; longer than sessions are kept; longer than they are used; a month.
+    // A second; longer than sessions are kept; longer than they are used; an hour; a month.
     for jump in [1, 20, 200, 3600, 30 * 86_400].map(|seconds| seconds * SECOND) {
         for end in 0..2 {
             net.ahead[end] += jump;
@@ -137,7 +137,7 @@ fn clocks_that_jump_ahead() {
     }
 }
 
-/// The process was stopped, or the machine asleep: nothing happened at one end for a while.
+/// The process was stopped, or the machine was asleep: nothing happened at one end for a while.
 #[test]
 fn an_end_that_stood_still() {
     let trace = Recorded::Plain.read().expect("recorded");
@@ -146,14 +146,14 @@ fn an_end_that_stood_still() {
     net.is_well(acks);
     for still in [1, 20, 400].map(|seconds| seconds * SECOND) {
         for end in 0..2 {
-            // The other one goes on; what was in flight waited in the socket.
+            // The other end continues; what was in flight waited in the socket.
             net.ahead[1 - end] += still;
             net.copes(acks, still);
         }
     }
 }
 
-/// A monotonic clock does not do this. If one did, nothing would break.
+/// A monotonic clock does not jump back. If one did, nothing would break.
 #[test]
 fn clocks_that_jump_back() {
     let trace = Recorded::Plain.read().expect("recorded");

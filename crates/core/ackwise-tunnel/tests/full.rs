@@ -1,4 +1,4 @@
-//! More ACKs than one datagram holds: bundles are filled, never too long, and flows are known
+//! More ACKs than fit into one datagram: bundles are full but never too long, and flows are known
 //! even when very many bundles are in flight.
 
 use ackwise_rng::Rng;
@@ -12,7 +12,7 @@ use harness::{CLEAN, Harness, MS, pair};
 
 const VARIANTS: [Variant; 2] = [Variant::Aligned, Variant::Entropy];
 
-/// The packet with other ports, which leave the checksum as it is.
+/// The packet with other ports, which leave the checksum unchanged.
 fn of_other_ports(packet: &[u8], up: u16) -> Box<[u8]> {
     let mut packet: Box<[u8]> = packet.into();
     let at = if packet[0] >> 4 == 4 { 20 } else { 40 };
@@ -23,7 +23,7 @@ fn of_other_ports(packet: &[u8], up: u16) -> Box<[u8]> {
     packet
 }
 
-/// Eight flows become so many times eight.
+/// Multiplies the eight flows by `copies`.
 fn many(which: Recorded, acks: usize, copies: u16) -> Vec<TracedPacket> {
     let trace = which.read().expect("recorded");
     let copies_of = |seen: &TracedPacket| {
@@ -42,7 +42,7 @@ fn flows_are_known_when_hundreds_of_bundles_are_in_flight() {
         let trace = many(Recorded::Plain, 300, 100);
         let outcome = replay(&trace, &ReplayConfig::new(variant));
         assert_eq!((outcome.wrong, outcome.lost_beyond), (0, 0));
-        // Until the first answer, after 40 ms, each flow once a bundle.
+        // Until the first answer, after 40 ms, each flow is uncompressed once per bundle.
         assert!(
             outcome.uncompressed < 5 * 800,
             "{variant:?}: {}",
@@ -69,7 +69,7 @@ fn bundles_are_filled_to_the_last_bytes() {
                 let (mut bytes, mut packets) = (Vec::new(), Packets::default());
                 let made = encoder.finish(number, None, MIN_BUNDLE, &mut bytes);
                 assert!(bytes.len() <= MIN_BUNDLE);
-                // Only what stands there whole is longer than that, or may be.
+                // Only uncompressed packets can take more than the spare bytes.
                 if made.left > 0 && made.uncompressed == 0 && number > 30 {
                     full += 1;
                     assert!(
@@ -100,7 +100,7 @@ fn the_longest_things_fit_the_smallest_bundles() {
                 let mut packet = seen.packet.to_vec();
                 match rng.below(3) {
                     0 => packet = (0..MAX_CARRIED).map(|_| rng.below(256) as u8).collect(),
-                    // Every option is another one, nothing can be foretold.
+                    // Every option is different, so nothing can be predicted.
                     1 => packet[20..]
                         .iter_mut()
                         .for_each(|b| *b = rng.below(256) as u8),
@@ -136,7 +136,7 @@ fn what_has_no_place_leaves_in_time_and_not_in_a_bundle_of_its_own() {
     });
     let mut net = Harness::new(configs, CLEAN);
     net.run(2000 * MS);
-    // 240 ACKs a millisecond, of 480 flows: a datagram is full after 3 ms.
+    // 240 ACKs per millisecond, from 480 flows: a datagram is full after 3 ms.
     let trace = many(Recorded::Plain, 600, 60);
     let sent = net.play(&trace);
     assert_eq!(net.restored.len(), trace.len());

@@ -1,4 +1,4 @@
-//! What the fuzzers have found worth keeping, once more: see `fuzz/run.sh`.
+//! Replays what the fuzzers have found worth keeping: see `fuzz/run.sh`.
 
 #[path = "../fuzz/codec.rs"]
 mod codec;

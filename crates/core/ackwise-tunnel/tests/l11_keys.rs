@@ -4,11 +4,11 @@ use std::mem::MaybeUninit;
 
 use ackwise_tunnel::{KeyPair, Security};
 
-/// The bytes of a value, after it was dropped where it is.
+/// The bytes of a value after it was dropped in place.
 fn after_drop<T>(value: T) -> Vec<u8> {
     let mut slot = MaybeUninit::new(value);
-    // SAFETY: the value is initialised and not used afterwards. Its memory is that of `slot`;
-    // it has no uninitialised bytes that are read, as a key is an array of bytes.
+    // SAFETY: the value is initialised and not used afterwards. Its memory is that of `slot`; no
+    // uninitialised bytes of it are read, as a key is an array of bytes.
     unsafe {
         slot.as_mut_ptr().drop_in_place();
         let at = slot.as_ptr().cast::<u8>();

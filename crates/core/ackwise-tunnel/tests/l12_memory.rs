@@ -1,4 +1,4 @@
-//! L12: an honest peer loses nothing by the bound of its memory, even if that is the smallest.
+//! L12: an honest peer loses nothing to the memory bound, even to the smallest one.
 
 use ackwise_tunnel::trace::{Recorded, TracedPacket};
 use ackwise_tunnel::{TunnelConfig, Variant};
@@ -7,10 +7,11 @@ mod harness;
 
 use harness::{CLEAN, Harness, MS, Path, pair};
 
-/// As many flows as the tunnel has room for, all in use at once.
+/// As many flows as the tunnel has room for, all in use at the same time.
 const FLOWS: u16 = 64;
 
-/// ACKs of eight flows become those of [`FLOWS`]: ports change so that checksums stay right.
+/// Turns the ACKs of eight flows into those of [`FLOWS`]: ports change so that checksums stay
+/// correct.
 fn many_flows(acks: usize) -> Vec<TracedPacket> {
     let trace = Recorded::Plain.read().expect("recorded");
     let of_flow = |seen: &TracedPacket, up: u16| {

@@ -1,5 +1,5 @@
-//! What a tunnel adds to the way of an ACK, from the hook that takes it to the device that
-//! puts it out: exact, for each pattern of arrivals. The path's own delay is not counted.
+//! The latency that a tunnel adds to an ACK, from the hook that takes it to the device that emits
+//! it: exact, for each pattern of arrivals. The path's own delay is not counted.
 
 use ackwise_rng::Rng;
 use ackwise_tunnel::Tunnel;
@@ -14,13 +14,12 @@ const ACKS: usize = 400;
 /// Times are in thousandths of a period.
 #[derive(Debug, Clone, Copy)]
 enum Arrivals {
-    /// One by one at random times, with this mean distance.
+    /// One by one at random times, with this mean interval.
     Poisson(u64),
     Periodic(u64),
-    /// Bursts of this many packets, 20 µs apart, and from one burst to the next this
-    /// distance.
+    /// Bursts of this many packets, 20 µs apart, with this interval from one burst to the next.
     Bursts(usize, u64),
-    /// Bursts of this many packets, 20 µs apart, at random times with this mean distance.
+    /// Bursts of this many packets, 20 µs apart, at random times with this mean interval.
     RandomBursts(usize, u64),
 }
 
@@ -50,7 +49,7 @@ fn exponential(rng: &mut Rng, mean: u64) -> u64 {
 }
 
 impl Arrivals {
-    /// Recorded ACKs at these times.
+    /// The recorded ACKs at these times.
     fn at(self, period: u64, acks: &[TracedPacket]) -> Vec<TracedPacket> {
         let mut rng = Rng::new(11);
         let mut trace = acks.to_vec();
@@ -74,7 +73,7 @@ impl Arrivals {
     }
 }
 
-/// Added latencies in thousandths of a period, sorted; and ACKs in a bundle.
+/// The added latencies in thousandths of a period, sorted, and the mean number of ACKs in a bundle.
 fn added(arrivals: Arrivals, period: u64, acks: &[TracedPacket], respace: bool) -> (Vec<u64>, f64) {
     let trace = arrivals.at(period, acks);
     let configs = pair(|c| (c.period, c.follow_rtt, c.respace) = (period, false, respace));
@@ -95,7 +94,7 @@ fn added(arrivals: Arrivals, period: u64, acks: &[TracedPacket], respace: bool) 
 #[test]
 fn six_tenths_of_a_period_in_the_mean_and_never_more_than_one() {
     let trace = Recorded::Plain.read().expect("recorded");
-    // Flows that start are another matter: none of theirs waits a whole period.
+    // Starting flows are another matter: none of their ACKs waits for a whole period.
     let recorded = &trace[100..100 + ACKS];
     for arrivals in ALL {
         for period in [5, 10, 25, 50] {
@@ -134,9 +133,9 @@ fn what_is_read_late_leaves_in_one_bundle() {
     net.run(200 * MS);
     net.packet(&trace[100].packet);
     net.run(net.now + MS);
-    // After a pause one leaves at once; then nothing does for a quarter of the period.
+    // After a pause one leaves at once; then nothing leaves for a quarter of the period.
     assert_eq!(net.ends[0].earliest_bundle_at(), net.now - MS + 10 * MS / 4);
-    // Its period is over when a busy machine reads them; and after a pause it is the same.
+    // Its period is over by the time a busy machine reads them; after a pause it is the same.
     for pause in [12 * MS, 100 * MS] {
         let before = *net.ends[0].counters();
         net.packet(&trace[101].packet);

@@ -1,4 +1,4 @@
-//! A path on which many bundles are in flight at a time, as over a geostationary satellite.
+//! A path on which many bundles are in flight at the same time, as over a geostationary satellite.
 
 use ackwise_tunnel::Tunnel;
 use ackwise_tunnel::trace::{Recorded, TracedPacket};
@@ -9,7 +9,7 @@ use harness::{CLEAN, Harness, MS, Path, pair};
 
 const PERIOD: u64 = 10 * MS;
 
-/// Bytes of bundles for each ACK over a path of this round trip.
+/// The bytes of bundles per ACK over a path with this round trip.
 fn bytes_an_ack(round_trip: u64, acks: &[TracedPacket]) -> f64 {
     let configs = pair(|c| (c.period, c.follow_rtt) = (PERIOD, false));
     let path = Path {
@@ -33,7 +33,7 @@ fn bytes_an_ack(round_trip: u64, acks: &[TracedPacket]) -> f64 {
 
 #[test]
 fn acks_stay_compressed_over_a_long_round_trip() {
-    // Of one flow, so that it is in every bundle.
+    // From one flow, so that it is in every bundle.
     let mut acks = Recorded::Plain.read().expect("recorded");
     let ports = |seen: &TracedPacket| seen.packet[20..24].to_vec();
     let first = ports(&acks[0]);

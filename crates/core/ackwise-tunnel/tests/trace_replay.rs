@@ -1,5 +1,5 @@
-//! Recorded ACKs of real Linux receivers through both ends: what they cost, and that every one
-//! of them comes out as it went in.
+//! Recorded ACKs of real Linux receivers through both ends: what they cost, and that each of them
+//! comes out unchanged.
 
 use ackwise_rng::Probability;
 use ackwise_tunnel::Variant;

@@ -1,4 +1,4 @@
-//! Two ends of a tunnel: what arrives, when, and what does not change.
+//! Two ends of a tunnel: what arrives and when, and what does not change.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ mod harness;
 
 use harness::{CLEAN, Harness, MS, Path, pair};
 
-/// Sorted packets, to compare.
+/// The packets, sorted for comparison.
 fn sorted<'a>(packets: impl Iterator<Item = &'a [u8]>) -> Vec<&'a [u8]> {
     let mut sorted: Vec<_> = packets.collect();
     sorted.sort_unstable();
@@ -93,7 +93,7 @@ fn a_bad_path_loses_but_never_changes() {
             *left = left.checked_sub(1).expect("it came out twice");
         }
         let lost: u32 = left.values().sum();
-        // 7 % of bundles, in the mean.
+        // 7 % of bundles on average.
         assert!((1..trace.len() as u32 / 5).contains(&lost), "{lost}");
         let counters = net.ends[1].counters();
         assert_eq!(counters.undecodable, 0);
@@ -109,7 +109,7 @@ fn a_peer_that_dies_is_left_alone_and_one_that_returns_is_used() {
     let (first, rest) = trace.split_at(1000);
     net.play(first);
     assert_eq!(net.restored.len(), first.len());
-    // The other end is gone, and comes back knowing nothing.
+    // The other end is gone, and returns without any state.
     net.cut = true;
     let start = net.now;
     for seen in &rest[..1000] {
@@ -192,7 +192,7 @@ fn what_is_no_ack_is_carried_if_so_configured() {
     }
 }
 
-/// An end that carries nothing but ACKs lets nothing else out, whatever its peer sends.
+/// An end that carries only ACKs emits nothing else, whatever its peer sends.
 #[test]
 fn m4_what_is_no_ack_is_dropped_where_it_is_not_carried() {
     let trace = Recorded::Plain.read().expect("recorded");

@@ -13,7 +13,7 @@ pub fn capture(name: &str) -> Vec<u8> {
     std::fs::read(root.join("../../../tests/data").join(name)).unwrap()
 }
 
-/// A packet with bytes of its own.
+/// A packet that owns its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
     pub at_ns: u64,
@@ -43,12 +43,12 @@ pub fn analyze(source: impl Read + Send) -> Analysis {
     analyzer.finish()
 }
 
-/// All that was found, as text that can be compared.
+/// All findings as text that can be compared.
 pub fn shown(analysis: &Analysis) -> String {
     serde_json::to_string_pretty(analysis).unwrap()
 }
 
-/// A number in the byte order of a file.
+/// Writes a number in the byte order of a file.
 fn put(out: &mut Vec<u8>, big_endian: bool, value: u64, bytes: usize) {
     let le = value.to_le_bytes();
     let mut part = le[..bytes].to_vec();
@@ -58,7 +58,7 @@ fn put(out: &mut Vec<u8>, big_endian: bool, value: u64, bytes: usize) {
     out.extend(part);
 }
 
-/// A pcap file; with nanoseconds if they are asked for.
+/// A pcap file; in nanoseconds if `nanoseconds` is set.
 pub fn pcap(packets: &[Kept], link: u32, big_endian: bool, nanoseconds: bool) -> Vec<u8> {
     let mut out = Vec::new();
     let magic = if nanoseconds {
@@ -103,13 +103,13 @@ fn block(out: &mut Vec<u8>, big_endian: bool, kind: u64, body: &[u8]) {
     put(out, big_endian, len, 4);
 }
 
-/// A pcapng file of one section whose interface counts nanoseconds.
+/// A pcapng file with one section whose interface counts nanoseconds.
 pub fn pcapng(packets: &[Kept], link: u32, big_endian: bool) -> Vec<u8> {
     pcapng_with_clock(packets, link, big_endian, 9, 1_000_000_000)
 }
 
-/// A pcapng file of one section whose interface has a clock of so many units in a second, as the
-/// option `if_tsresol` says it.
+/// A pcapng file with one section whose interface has a clock with this resolution, as the option
+/// `if_tsresol` gives it.
 pub fn pcapng_with_clock(
     packets: &[Kept],
     link: u32,
@@ -151,7 +151,7 @@ pub fn pcapng_with_clock(
     out
 }
 
-/// A pcapng file of simple packet blocks, which say no time.
+/// A pcapng file of simple packet blocks, which have no time.
 pub fn pcapng_without_times(packets: &[Kept], link: u32) -> Vec<u8> {
     let mut out = pcapng(&[], link, false);
     for p in packets {

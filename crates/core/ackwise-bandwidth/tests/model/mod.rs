@@ -1,5 +1,5 @@
-//! A shaped queue that always has something to send, and a link behind it: fluid, in steps of a
-//! millisecond.
+//! A shaped queue that always has something to send, and a link behind it: a fluid model, in steps
+//! of a millisecond.
 #![allow(dead_code)]
 
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use ackwise_rng::Rng;
 pub const MS: Nanos = 1_000_000;
 pub const LOOK_MS: u64 = 25;
 
-/// So many bytes in packets of this length.
+/// This many bytes in packets of this length.
 pub fn packets(bytes: u64, length: u64) -> Sent {
     Sent {
         bytes,
@@ -18,16 +18,16 @@ pub fn packets(bytes: u64, length: u64) -> Sent {
     }
 }
 
-/// So many bytes in full packets.
+/// This many bytes in full packets.
 pub fn full_packets(bytes: u64) -> Sent {
     packets(bytes, 1514)
 }
 
-/// What the link carries in each millisecond, bit/s; it begins anew at the end.
+/// What the link carries in each millisecond, bit/s; it repeats.
 pub type Trace = Vec<f64>;
 
-/// The law of Sprout's cell: a Brownian motion between 0 and a greatest rate (NSDI 2013, §3.1), in
-/// steps of 20 ms. Its mean is half of the greatest.
+/// Sprout's model of a cell: a Brownian motion between 0 and a maximum rate (NSDI 2013, §3.1), in
+/// steps of 20 ms. Its mean is half of the maximum.
 pub fn lte(seed: u64, mean_bps: f64, seconds: usize) -> Trace {
     let mut draws = Rng::stream(seed, 1);
     let most = 2.0 * mean_bps;
@@ -51,7 +51,7 @@ pub fn lte(seed: u64, mean_bps: f64, seconds: usize) -> Trace {
     trace
 }
 
-/// A new rate every so many seconds, between a fifth and nine fifths of the mean.
+/// A new rate every `every` seconds, between a fifth and nine fifths of the mean.
 pub fn steps(seed: u64, mean_bps: f64, seconds: usize, every: usize) -> Trace {
     let mut draws = Rng::stream(seed, 2);
     let mut trace = Vec::new();
@@ -69,16 +69,16 @@ pub fn steps(seed: u64, mean_bps: f64, seconds: usize, every: usize) -> Trace {
 pub enum Law {
     /// Ours.
     Measured(Box<Estimator>),
-    /// cake-autorate's, by its documentation.
+    /// That of cake-autorate, according to its documentation.
     Pings(Pings),
-    /// 95 % of what the link has at each time.
+    /// 95 % of the link's current rate.
     Perfect,
     /// This rate.
     Fixed(f64),
 }
 
-/// The law of cake-autorate with its defaults: six hosts are pinged every 0.3 s, a one-way delay is taken for
-/// half of the round trip, the rate changes by factors.
+/// The law of cake-autorate with its defaults: six hosts are pinged every 0.3 s, a one-way delay is
+/// assumed to be half of the round trip, and the rate changes by factors.
 pub struct Pings {
     pub rate: f64,
     pub bounds: Bounds,
@@ -104,7 +104,7 @@ impl Pings {
         }
     }
 
-    /// An answer comes whose round trip waited for so long.
+    /// Takes an answer whose round trip waited for this long.
     fn answer(&mut self, ms: u64, waited_ms: f64) {
         let delta = waited_ms / 2.0;
         let packet_ms = 1514.0 * 8e3 / self.rate;
@@ -142,14 +142,14 @@ impl Pings {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
-    /// What was served, of what the link could have.
+    /// The share of the link's capacity that was used.
     pub utilisation: f64,
-    /// The wait behind the interface at each millisecond, ms, in order of size.
+    /// The wait behind the interface at each millisecond, ms, sorted.
     pub waits_ms: Vec<f64>,
-    /// The rate at the end, bit/s.
+    /// The final rate, bit/s.
     pub rate: f64,
 }
 
@@ -160,36 +160,37 @@ impl Outcome {
     }
 }
 
-/// A packet that is timed.
+/// A packet that is being timed.
 struct Probe {
     left: u64,
     bytes: f64,
-    /// In the link's own count, which leaves out what it dropped.
+    /// In the link's own count, which excludes what it dropped.
     queued: f64,
 }
 
-/// The way behind the interface.
+/// The path behind the interface.
 #[derive(Clone)]
 pub struct Path {
-    /// Without any wait, ms.
+    /// The round trip without any wait, ms.
     pub rtt_ms: u64,
-    /// The most that the link lets wait, bytes.
+    /// The link's buffer, bytes.
     pub buffer: f64,
-    /// A round trip takes longer by up to this, ms.
+    /// The maximum random addition to a round trip, ms.
     pub noise_ms: u64,
-    /// What waits elsewhere, ms, from a millisecond on.
+    /// A wait elsewhere, ms, from a certain millisecond on.
     pub elsewhere: (u64, u64),
     /// The path beyond the link becomes longer by up to so many ms and shorter again, within so many ms.
     pub wander: (u64, u64),
     /// Nothing is timed from this millisecond on.
     pub blind_from: u64,
-    /// Nothing is timed for up to this in each second, as while a loss is repaired, ms.
+    /// The maximum time per second without samples, as while a loss is repaired, ms.
     pub gaps_ms: u64,
-    /// What there is to send, bit/s.
+    /// What the senders offer, bit/s.
     pub offers: f64,
-    /// There is nothing to send in these milliseconds.
+    /// The milliseconds without anything to send.
     pub idle: std::ops::Range<u64>,
-    /// All packets are ACKs of this length, and the queue that is shaped drops those that a newer one stands for.
+    /// If set, all packets are ACKs of this length, and the shaped queue drops those that a newer
+    /// one supersedes.
     pub acks: Option<u64>,
     pub seed: u64,
 }
@@ -221,10 +222,10 @@ impl Path {
     }
 }
 
-/// What flows, in bytes since the start, and what is on its way back.
+/// The bytes that have flowed since the start, and what is on its way back.
 #[derive(Default)]
 struct Fluid {
-    /// What waits in the queue that is shaped.
+    /// The backlog of the shaped queue.
     backlog: f64,
     sent: f64,
     /// What the link did not drop.
@@ -237,10 +238,11 @@ struct Fluid {
 }
 
 impl Fluid {
-    /// A millisecond of a law's rate on a link's, both in bit/s; returns the bytes that the link served.
+    /// Runs a millisecond of a law's rate on a link's, both in bit/s; returns the bytes that the
+    /// link served.
     fn flow(&mut self, rate: f64, link: f64, path: &Path, idle: bool) -> f64 {
         if !idle {
-            // A greedy sender always has something there.
+            // A greedy sender always has something queued.
             self.backlog = (self.backlog + path.offers / 8000.0).min(100_000.0 + rate / 8000.0);
             let bytes = (rate / 8000.0).min(self.backlog);
             self.backlog -= bytes;
@@ -329,7 +331,7 @@ impl Fluid {
     }
 }
 
-/// Runs a law for so many seconds; what the first `warm` of them bring does not count.
+/// Runs a law for this many seconds; the first `warm` of them do not count.
 pub fn run(law: &mut Law, trace: &Trace, path: &Path, seconds: u64, warm: u64) -> Outcome {
     let mut draws = Rng::stream(path.seed, 3);
     let mut fluid = Fluid::default();

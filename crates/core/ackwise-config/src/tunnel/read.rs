@@ -13,13 +13,13 @@ use crate::tree::Table;
 
 /// The longest name of a network interface in bytes (`IFNAMSIZ` − 1).
 const MAX_NAME: usize = 15;
-/// The largest number of peers of one tunnel.
+/// The maximum number of peers of one tunnel.
 const MAX_PEERS: usize = 32;
 const MIN_PERIOD: Duration = Duration::from_micros(500);
 const MAX_PERIOD: Duration = Duration::from_secs(1);
-/// The smallest value of `max_datagram`: the UDP payload in bytes.
+/// The minimum of `max_datagram`, the UDP payload in bytes.
 const MIN_DATAGRAM: u32 = 800;
-/// The largest value of `max_datagram`: the UDP payload of a jumbo frame with IPv6.
+/// The maximum of `max_datagram`: the UDP payload of a jumbo frame with IPv6.
 const MAX_DATAGRAM: u32 = 8952;
 /// The default of `memory` in bytes, unless the flows of the peers need more.
 const MEMORY: u64 = 64 << 20;
@@ -119,7 +119,7 @@ fn device_name(top: &Section<'_>, word: &Word) -> Option<String> {
     fine.then(|| word.text.clone())
 }
 
-/// Reads the bytes that the states of flows may take.
+/// Reads the bytes that flow states may take.
 fn memory(top: &Section<'_>, flows: u16, peers: usize) -> u64 {
     let least = Tunnel::least_memory(flows, peers);
     let memory = top.size("memory");

@@ -99,7 +99,7 @@ pub(super) fn wildcard(port: u16) -> [SocketAddr; 2] {
     ]
 }
 
-/// Writes a time with the largest unit in which it is a whole number.
+/// Writes a time in the largest unit in which it is a whole number.
 fn duration(time: Duration) -> String {
     let nanos = time.as_nanos();
     let units = [(1_000_000, "ms"), (1_000, "us"), (1, "ns")];

@@ -1,4 +1,4 @@
-//! `contract.vec`: segments of a flow, and what the contract says to each.
+//! `contract.vec`: segments of a flow, and what the contract decides for each.
 
 use std::path::Path;
 
@@ -7,27 +7,27 @@ use crate::{
     Config, Decision, Flow, FlowConfig, Handshake, Options, Reason, Segment, TcpFlags, Verdict, sys,
 };
 
-/// What happens to a flow.
+/// An event of a flow.
 #[derive(Debug, Clone)]
 pub enum Happening {
-    /// A segment of the data sender, of so many aggregated segments.
+    /// A segment from the data sender, with the number of segments aggregated in it.
     Data(Segment, u32),
     /// A segment of the ACK direction.
     Ack(Segment),
-    /// The deadline of the ACK that is held: it left.
+    /// The deadline of the held ACK came, and it left.
     Sent,
 }
 
-/// What must be decided on an ACK.
+/// The expected decision on an ACK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
-    /// Why it left or was withheld; which of the two follows from it.
+    /// Why the ACK is sent or withheld; the reason implies which.
     pub reason: Reason,
-    /// A held ACK need not leave any more.
+    /// A held ACK no longer needs to leave.
     pub supersedes: bool,
-    /// It must leave twice.
+    /// The ACK must be sent twice.
     pub twice: bool,
-    /// The held ACK leaves first, as it is.
+    /// The held ACK leaves first, unchanged.
     pub releases: bool,
 }
 
@@ -41,7 +41,7 @@ impl Answer {
         }
     }
 
-    /// Whether the ACK stays here.
+    /// Whether the ACK is withheld.
     pub fn withholds(self) -> bool {
         matches!(self.reason.id(), sys::AW_R_HELD | sys::AW_R_DROPPED)
     }
@@ -61,16 +61,16 @@ impl Answer {
     }
 }
 
-/// One thing that happens.
+/// One step of a trace.
 #[derive(Debug, Clone)]
 pub struct ContractStep {
     /// The line of the file.
     pub line: usize,
-    /// When.
+    /// The time of the step.
     pub now_us: u64,
-    /// What.
+    /// The event.
     pub what: Happening,
-    /// What must be decided, of an ACK.
+    /// The expected decision, for an ACK.
     pub expect: Option<Answer>,
 }
 
@@ -79,17 +79,17 @@ pub struct ContractStep {
 pub struct ContractTrace {
     /// What it shows.
     pub name: String,
-    /// The policy and the bounds of the hold.
+    /// The policy and the bounds on the hold.
     pub config: FlowConfig,
-    /// The handshake, empty if it was not seen: when, whether it travels in the
-    /// direction of the ACKs, and what.
+    /// The handshake, empty if it was not seen: the time, whether the segment travels in the
+    /// direction of the ACKs, and the segment.
     pub handshake: Vec<(u64, bool, Segment)>,
-    /// What happens.
+    /// Its steps.
     pub steps: Vec<ContractStep>,
 }
 
 impl ContractTrace {
-    /// Replays the trace natively; the error says the line and what differs.
+    /// Replays the trace natively and compares.
     ///
     /// # Errors
     ///
@@ -153,7 +153,7 @@ impl ContractTrace {
     }
 }
 
-/// Reads the contract's vectors.
+/// Reads the contract's vectors from a file.
 ///
 /// # Errors
 ///
@@ -162,7 +162,7 @@ pub fn read_contract(file: &Path) -> Result<Vec<ContractTrace>, VectorError> {
     parse_contract(file, &read(file)?)
 }
 
-/// The state of a trace that is being read.
+/// The parser's state for one trace.
 struct Reader {
     trace: ContractTrace,
     base: u32,
@@ -170,9 +170,9 @@ struct Reader {
     clock: u64,
     window: u16,
     ack: u32,
-    /// What the ACKs' side sends next, as an offset from `base`.
+    /// The next sequence number of the ACKs' side, as an offset from `base`.
     own: u32,
-    /// End of the data that a trace named or implied, as an offset from `base`.
+    /// The end of the data that a trace named or implied, as an offset from `base`.
     high: u32,
 }
 
@@ -203,7 +203,7 @@ fn flags(text: &str) -> Result<u16, String> {
 
 impl Reader {
     fn new(name: &str) -> Result<Reader, String> {
-        // Greedy: whatever the contract lets be withheld is withheld.
+        // Greedy: everything that the contract allows to be withheld is withheld.
         let config: Config = "every-n:n=256,warm=0"
             .parse()
             .map_err(|e: crate::ConfigError| e.to_string())?;
@@ -273,7 +273,7 @@ impl Reader {
         Ok(())
     }
 
-    /// `grow n`: n data segments in order, each acknowledged; nothing is asked.
+    /// `grow n`: n data segments in order, each acknowledged; nothing is checked.
     fn grow(&mut self, line: usize, n: u32) {
         for _ in 0..n {
             let mut data = blank(self.base);
@@ -329,7 +329,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The data that an ACK of a trace acknowledges, if the trace has not named them: full
+    /// Adds the data that an ACK of a trace acknowledges, if the trace has not named them: full
     /// segments, in order.
     fn implied_data(&mut self, line: usize, ack: u32) {
         if ack <= self.high {
@@ -486,11 +486,11 @@ impl Reader {
     }
 }
 
-/// Reads the contract's vectors from text; the file is only named.
+/// Parses the contract's vectors from text; `file` is used only in errors.
 ///
 /// # Errors
 ///
-/// A line is wrong: its number and why.
+/// A line is wrong; the error says which one and why.
 pub fn parse_contract(file: &Path, text: &str) -> Result<Vec<ContractTrace>, VectorError> {
     let at = |line, what: String| VectorError {
         file: file.to_owned(),

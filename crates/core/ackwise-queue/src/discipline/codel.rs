@@ -9,26 +9,27 @@
 
 use crate::Nanos;
 
-/// Dropping that begins again within so many intervals goes on at nearly the rate that it had
-/// (RFC 8289 §5.5).
+/// If dropping resumes within this many intervals, it continues at nearly its last rate (RFC 8289
+/// §5.5).
 const MEMORY: u64 = 16;
 
-/// What all queues of a link have in common.
+/// The parameters that all queues of a link share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
-    /// The sojourn time that a standing queue may have, in nanoseconds.
+    /// The acceptable sojourn time of a standing queue, in nanoseconds.
     pub target: Nanos,
-    /// The time that is taken for a round trip, in nanoseconds.
+    /// The assumed round-trip time, in nanoseconds.
     pub interval: Nanos,
-    /// The length of a full packet in bytes. A queue that holds no more is never shortened.
+    /// The length of a full packet in bytes. A queue that holds no more than that is never
+    /// shortened.
     pub full: u32,
 }
 
 impl Limits {
-    /// When the drop after one at `last` is due, the `count`-th in a row.
+    /// The time at which the drop after one at `last` is due, the `count`-th in a row.
     ///
-    /// IEEE 754 rounds a square root and a division exactly, so that results are the same on
-    /// every machine.
+    /// IEEE 754 rounds square roots and divisions exactly, so the results are the same on every
+    /// machine.
     pub fn next_drop(&self, last: Nanos, count: u32) -> Nanos {
         let gap = self.interval as f64 / f64::from(count.max(1)).sqrt();
         last.saturating_add(gap as Nanos)
@@ -38,21 +39,21 @@ impl Limits {
 /// The state of a queue.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Codel {
-    /// When the sojourn time will have been above target for an interval; `None` while it is
-    /// below.
+    /// The time at which the sojourn time will have been above the target for an interval; `None`
+    /// while it is below.
     first_above: Option<Nanos>,
-    /// When the next drop is due.
+    /// The time at which the next drop is due.
     pub drop_next: Nanos,
-    /// Drops since dropping began.
+    /// Number of drops since dropping began.
     pub count: u32,
-    /// `count` when dropping began last.
+    /// The value of `count` when dropping last began.
     last_count: u32,
     pub is_dropping: bool,
 }
 
 impl Codel {
-    /// Whether the packet at the head may be dropped: it has waited for `sojourn`, and
-    /// `behind` bytes wait behind it.
+    /// Whether the packet at the head may be dropped: it has waited for `sojourn`, and there are
+    /// `behind` bytes behind it.
     pub fn is_above(&mut self, limits: &Limits, now: Nanos, sojourn: Nanos, behind: u64) -> bool {
         if sojourn < limits.target || behind <= u64::from(limits.full) {
             self.first_above = None;

@@ -1,41 +1,41 @@
-//! The contract, asked by a queue: which ACK may a later one stand for?
+//! The contract for a queue: which ACK may be superseded by a later one.
 //!
-//! Every ACK of a flow is shown to `aw_flow_on_ack()` when it is taken in, under
-//! a policy that withholds whatever the contract lets be withheld. What it answers
-//! is whether the ACK may be taken out later. When such an ACK leaves the queue
-//! after all, `aw_flow_left()` is told; so the guards that count from what the
-//! sender has really got (AccECN's counter, a window that opens) hold here as well.
+//! Every ACK of a flow is passed to `aw_flow_on_ack()` when it is enqueued, under a policy that
+//! withholds whatever the contract allows to be withheld. The answer says whether the ACK may later
+//! be removed. If such an ACK leaves the queue after all, `aw_flow_on_sent()` is called, so the
+//! rules that depend on what the sender has really received (AccECN's counter, a window that opens)
+//! hold here, too.
 
 use ackwise_policy::{Config, Flow, FlowConfig, Handshake, Policy, Reason, Segment, Verdict};
 
 use super::flows::FlowState;
 use crate::Nanos;
 
-/// The hold that a sender may be used to from elsewhere, the contract's default.
+/// The contract's default bound on a hold, which a sender may be used to from elsewhere.
 const HOLD_US: u32 = 25_000;
-/// A minute is the longest timeout that a sender needs to have (RFC 6298 §2.5).
+/// A sender's timeout need never exceed a minute (RFC 6298 §2.5).
 const MAX_WAIT_US: u32 = 60_000_000;
 
 /// The contract's answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Judgement {
-    /// A later ACK may stand for it.
+    /// A later ACK may supersede this one.
     pub may_go: bool,
-    /// It repeats one that may go, and that must not go any more: the sender
-    /// would count one duplicate too few.
+    /// It duplicates an ACK that may be removed and now must stay: otherwise the sender would count
+    /// one duplicate too few.
     pub twice: bool,
     pub reason: Option<Reason>,
 }
 
 #[derive(Debug)]
 pub(super) struct Contract {
-    /// Without it nothing may go.
+    /// If `None`, nothing may be removed.
     config: Option<FlowConfig>,
 }
 
 impl Contract {
     pub fn new() -> Self {
-        // 256 segments is the most that `every-n` lets one ACK stand for.
+        // 256 is the largest number of segments that `every-n` lets one ACK cover.
         let config = Policy::by_name("every-n").ok().and_then(|policy| {
             let mut config = Config::new(policy);
             config.set_number("n", 256).ok()?;
@@ -45,7 +45,7 @@ impl Contract {
         Self { config }
     }
 
-    /// A SYN or SYN-ACK of the direction of the ACKs: a connection begins.
+    /// Takes a SYN or SYN-ACK of the ACK direction: a connection begins.
     pub fn opens<K>(state: &mut FlowState<K>, segment: &Segment, now: Nanos) {
         state.contract = None;
         state.floor = None;
@@ -55,13 +55,13 @@ impl Contract {
         state.handshake = Some(handshake);
     }
 
-    /// Must the newest ACK that may go stay, since this one does not say all that it says?
+    /// Whether the newest removable ACK must stay, because this one does not say all that it says.
     pub fn releases<K>(state: &FlowState<K>, segment: &Segment) -> bool {
         let flow = state.contract.as_ref();
         flow.is_some_and(|flow| flow.releases(segment))
     }
 
-    /// Does this one stand for any that waits?
+    /// Whether this ACK can supersede any that waits.
     pub fn counts<K>(state: &FlowState<K>, segment: &Segment) -> bool {
         let flow = state.contract.as_ref();
         flow.is_none_or(|flow| flow.counts(segment))
@@ -76,7 +76,8 @@ impl Contract {
             };
         };
         let handshake = state.handshake.as_ref();
-        // What an ACK waits here is what a hold is elsewhere: its sender's timeout is longer by it.
+        // The wait of an ACK here has the effect of a hold elsewhere: it lengthens its sender's
+        // timeout.
         let waited =
             u32::try_from(state.waited / 1000).map_or(MAX_WAIT_US, |us| us.min(MAX_WAIT_US));
         let config = config.with_hold(0, HOLD_US + waited, 0);
@@ -91,7 +92,7 @@ impl Contract {
         }
     }
 
-    /// One that might have gone has left the queue.
+    /// Notes that an ACK that could have been removed has left the queue.
     pub fn on_sent<K>(&self, state: &mut FlowState<K>, segment: &Segment, now: Nanos) {
         if let (Some(config), Some(flow)) = (&self.config, &mut state.contract) {
             flow.on_sent(config, segment, now / 1000);

@@ -6,7 +6,7 @@ use super::{FromConfig, QueueConfig};
 use crate::Nanos;
 use crate::queue::{DropCause, Evicted, QueueDiscipline, QueueLimit, Queued};
 
-/// First in, first out; a packet that finds no room is dropped.
+/// First in, first out; a packet for which there is no room is dropped.
 #[derive(Debug, Clone)]
 pub struct DropTail<P> {
     limit: QueueLimit,
@@ -15,7 +15,7 @@ pub struct DropTail<P> {
 }
 
 impl<P> DropTail<P> {
-    /// Makes an empty queue.
+    /// Creates an empty queue.
     #[must_use]
     pub fn new(limit: QueueLimit) -> Self {
         Self {

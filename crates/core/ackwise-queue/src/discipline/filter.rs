@@ -1,9 +1,9 @@
 //! ACK filters.
 //!
-//! Each flow has a list of those of its ACKs that may still be taken out. Under the rule of
-//! RFC 3449 that is one at most (or `keep` and one), so that an arrival costs the same
-//! however long the queue is. ns-2's rule takes out every ACK with a lower number. cake's
-//! rule looks through the waiting ACKs of the flow until it has found two.
+//! Each flow has a list of its ACKs that may still be removed. Under the rule of RFC 3449 that is
+//! at most one (or `keep` plus one), so an arrival costs the same however long the queue is. ns-2's
+//! rule removes every ACK with a lower number. cake's rule searches the flow's waiting ACKs until
+//! it has found two.
 
 use std::collections::VecDeque;
 use std::hash::Hash;
@@ -22,21 +22,21 @@ use crate::queue::{DropCause, Evicted, QueueStats, Queued};
 pub struct FilterConfig {
     /// Which ACKs are removed.
     pub rule: FilterRule,
-    /// Flows that are remembered. If there are more, the one that was quiet for longest is
-    /// forgotten; while all of them have packets in the queue, the ACKs of further flows
-    /// pass untouched.
+    /// Number of flows that are remembered. If there are more, the one that was quiet for longest
+    /// is forgotten; while all of them have packets in the queue, the ACKs of further flows pass
+    /// unfiltered.
     pub max_flows: u32,
-    /// With [`FilterRule::Rfc3449`]: removes a waiting duplicate with SACK blocks when the
-    /// next one reports all that it does, and more. The contract keeps each, for a sender
-    /// that counts duplicates; one with SACK reads the blocks (RFC 6675).
+    /// With [`FilterRule::Rfc3449`]: removes a waiting duplicate with SACK blocks if the next one
+    /// reports all that it does, and more. The contract keeps each of them for senders that count
+    /// duplicates; a sender with SACK reads the blocks (RFC 6675).
     pub newest_sack: bool,
 }
 
 impl FilterConfig {
-    /// Flows that a filter remembers by default.
+    /// Default number of flows that a filter remembers.
     pub const MAX_FLOWS: u32 = 16_384;
 
-    /// Makes a filter by a rule, for the default number of flows.
+    /// Creates a filter with this rule and the default number of flows.
     #[must_use]
     pub fn new(rule: FilterRule) -> Self {
         Self {
@@ -47,63 +47,62 @@ impl FilterConfig {
     }
 }
 
-/// Which of the ACKs that wait an arriving ACK takes out. All compare numbers
-/// modulo 2³², within a flow.
+/// Which waiting ACKs an arriving ACK removes. All rules compare numbers modulo 2³², within a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FilterRule {
-    /// Those that acknowledge less and that the contract allows to withhold. Its
-    /// exemptions are RFC 3449's and more (`policy/include/ackwise/contract.h`).
+    /// Those that acknowledge less and that the contract allows to be withheld. Its exemptions
+    /// include those of RFC 3449 (`policy/include/ackwise/contract.h`).
     Rfc3449 {
-        /// How many of the redundant ones stay; the newest do.
+        /// The number of redundant ACKs that stay; the newest do.
         keep: u32,
         /// Where the arriving ACK is put.
         place: Place,
-        /// Most bytes that an ACK may come to cover because others were removed.
+        /// The maximum number of bytes that an ACK may come to cover through removals.
         max_stretch: Option<u32>,
     },
-    /// Those with a strictly lower number, whatever else they say; as ns-2's
-    /// semantic packet queue with `filteracks_`.
+    /// Those with a strictly lower number, whatever else they say, as in ns-2's semantic packet
+    /// queue with `filteracks_`.
     Ns2Append,
-    /// sch_cake's `ack-filter` (conservative: one redundant ACK always stays) or
-    /// `ack-filter-aggressive`; at most one a time.
+    /// Those that sch_cake's `ack-filter` (conservative: one redundant ACK always stays) or
+    /// `ack-filter-aggressive` removes; at most one at a time.
     Cake {
-        /// Removes the last redundant one as well, if the arriving one is next to it.
+        /// Also removes the last redundant ACK, if the arriving one is next to it.
         aggressive: bool,
     },
 }
 
-/// Where an ACK is put that removed older ones.
+/// Where an ACK goes after removing older ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// At the tail, as every packet.
+    /// At the tail, like every packet.
     Append,
-    /// Into the place of the one nearest the head; unless an ACK of its flow that
-    /// had to stay would be overtaken by that.
+    /// In the place of the removed ACK nearest the head, unless it would overtake an ACK of its
+    /// flow that had to stay.
     Replace,
 }
 
 const ECN_FLAGS: TcpFlags = TcpFlags::ECE.union(TcpFlags::CWR);
 
-/// Modulo 2³² (RFC 9293 §3.4).
+/// Whether `a` is after `b`, modulo 2³² (RFC 9293 §3.4).
 fn after(a: u32, b: u32) -> bool {
     a.wrapping_sub(b) as i32 > 0
 }
 
-/// A packet that a filter looks at.
+/// A packet that a filter examines.
 #[derive(Debug)]
 pub(super) struct Arrival {
     slot: u32,
     segment: Segment,
     pure: bool,
-    /// Its receiver looks at its number.
+    /// Its receiver evaluates its acknowledgment number.
     counts: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
-    /// Taken out.
+    /// Remove it.
     Remove,
-    /// Kept for good: without it an ACK would cover too much.
+    /// Keep it for good: without it an ACK would cover too much.
     Pin,
 }
 
@@ -113,14 +112,14 @@ pub(super) struct Filter<K> {
     flows: Flows<K>,
     contract: Contract,
     newest_sack: bool,
-    /// Data wait elsewhere than ACKs, and leave later.
+    /// Data wait separately from ACKs, and leave later.
     has_classes: bool,
-    /// What the arrival at hand changes, head first.
+    /// The changes that the current arrival makes, from the head on.
     plan: Vec<(u32, Change)>,
 }
 
 impl<K: Copy + Eq + Hash> Filter<K> {
-    /// A filter; `has_classes` if ACKs leave before data.
+    /// Creates a filter; `has_classes` says that ACKs leave before data.
     pub fn new(config: FilterConfig, has_classes: bool) -> Self {
         Self {
             has_classes,
@@ -132,8 +131,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
         }
     }
 
-    /// Reads an arrival and finds what it makes redundant. `None` if it is none of
-    /// the filter's business.
+    /// Parses an arrival and finds what it makes redundant. `None` if the filter ignores it.
     pub fn look<P: Packet<Flow = K>>(
         &mut self,
         store: &Store<P>,
@@ -166,7 +164,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
                 self.plan_news(store, &arrival);
             }
             FilterRule::Ns2Append => self.plan_redundant(store, &arrival, 0, None),
-            // What data say comes behind all data that wait.
+            // This data packet, and so its acknowledgment, leaves behind all waiting data.
             FilterRule::Cake { .. } if !pure && self.has_classes => {}
             FilterRule::Cake { aggressive } => self.plan_cake(store, &arrival, aggressive),
             FilterRule::Rfc3449 { .. } => {}
@@ -174,7 +172,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
         Some(arrival)
     }
 
-    /// Packets and bytes that the arrival frees. ns-2 looks for room first.
+    /// Packets and bytes that the arrival frees. ns-2 checks for room before it filters.
     pub fn credit<P>(&self, store: &Store<P>) -> (usize, u64) {
         if self.rule == FilterRule::Ns2Append {
             return (0, 0);
@@ -218,8 +216,8 @@ impl<K: Copy + Eq + Hash> Filter<K> {
         self.plan.truncate(going);
     }
 
-    /// The newest that may go is kept if the arrival leaves out what it says: those older
-    /// than it said no more.
+    /// Keeps the newest removable ACK if the arrival does not say all that it says. Older ones said
+    /// no more than it does.
     fn plan_release(&mut self, arrival: &Arrival) {
         let state = self.flows.state(arrival.slot);
         if !Contract::releases(state, &arrival.segment) {
@@ -234,7 +232,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
         }
     }
 
-    /// A duplicate whose blocks the arrival reports as well, with others.
+    /// Removes a duplicate if the arrival reports its blocks and more.
     fn plan_news<P: Packet>(&mut self, store: &Store<P>, arrival: &Arrival) {
         let id = self.flows.state(arrival.slot).news;
         let newest = &arrival.segment;
@@ -258,9 +256,8 @@ impl<K: Copy + Eq + Hash> Filter<K> {
         }
     }
 
-    /// The rule of sch_cake's `cake_ack_filter()`, from Linux 6.12: an ACK goes
-    /// once a second one that could go is found behind it, with ECE and CWR the
-    /// same from one to the other.
+    /// The rule of sch_cake's `cake_ack_filter()` in Linux 6.12: an ACK is removed once a second
+    /// removable one is found behind it, with ECE and CWR equal from one to the other.
     fn plan_cake<P: Packet>(&mut self, store: &Store<P>, arrival: &Arrival, aggressive: bool) {
         let newest = &arrival.segment;
         if !newest.flags().contains(TcpFlags::ACK) {
@@ -290,7 +287,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
         }
     }
 
-    /// Takes out what goes, and the arrival in.
+    /// Removes what goes, and enqueues the arrival.
     pub fn admit<P: Packet<Flow = K>>(
         &mut self,
         store: &mut Store<P>,
@@ -311,7 +308,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
             FilterRule::Rfc3449 { .. } => {
                 let replaces = self.flows.state(slot).news;
                 let replaces = self.plan.iter().any(|(id, _)| *id == replaces);
-                // What the other said is now for this one to say.
+                // The arrival now has to say what the removed one said.
                 let may_go = self.judge(store, arrival, now, stats) && !replaces;
                 if !arrival.pure || !arrival.counts {
                     tag.flow = NONE;
@@ -343,7 +340,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
             state.queued += 1;
         }
         match self.rule {
-            // Whatever is left in the list acknowledges no less.
+            // The ACKs left in the list acknowledge no less than this one.
             FilterRule::Ns2Append => store.list_front(&mut state.list, id),
             _ if listed => store.list_back(&mut state.list, id),
             _ => {
@@ -385,7 +382,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
         judgement.may_go
     }
 
-    /// Whose place the arrival takes.
+    /// The packet whose place the arrival takes.
     fn place<P>(&mut self, store: &Store<P>, arrival: &Arrival) -> Option<u32> {
         let FilterRule::Rfc3449 {
             place: Place::Replace,
@@ -395,12 +392,12 @@ impl<K: Copy + Eq + Hash> Filter<K> {
         else {
             return None;
         };
-        // It tells of data, and does not leave before them.
+        // URG refers to data, so it must not leave before them.
         if arrival.segment.flags().contains(TcpFlags::URG) {
             return None;
         }
         let fence = self.flows.state(arrival.slot).fence;
-        // Nothing overtakes one that is pinned.
+        // Nothing overtakes a pinned ACK.
         let pinned = self
             .plan
             .iter()
@@ -411,7 +408,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
             .find(|id| store.order(*id) > fence)
     }
 
-    /// Carries out the plan, but leaves a packet whose place is taken.
+    /// Carries out the plan, except for the packet whose place is taken.
     fn carry_out<P>(
         &mut self,
         store: &mut Store<P>,
@@ -440,7 +437,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
         place
     }
 
-    /// A packet is about to be taken out of the queue without being sent.
+    /// Notes that a packet is about to be removed from the queue without being sent.
     pub fn forget<P>(&mut self, store: &mut Store<P>, id: u32) {
         let tag = store.tag(id);
         if tag.flow == NONE {
@@ -454,7 +451,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
         }
     }
 
-    /// A packet is about to leave the queue.
+    /// Notes that a packet is about to leave the queue.
     pub fn leaves<P: Packet<Flow = K>>(&mut self, store: &mut Store<P>, id: u32, now: Nanos) {
         self.forget(store, id);
         let tag = store.tag(id);
@@ -480,8 +477,8 @@ fn discard<P>(gone: Queued<P>, evicted: &mut VecDeque<Evicted<P>>, stats: &mut Q
     });
 }
 
-/// May cake take it out, as far as it itself tells? Options that it knows and that
-/// the parser here does not (MD5) keep it.
+/// Whether cake may remove it, as far as the packet itself tells. Options that cake knows and the
+/// parser here does not (MD5) keep it.
 fn cake_may_drop(segment: &Segment) -> bool {
     let known = Options::SACK | Options::TS;
     segment.payload() == 0
@@ -489,7 +486,7 @@ fn cake_may_drop(segment: &Segment) -> bool {
         && known.contains(segment.options())
 }
 
-/// A DSACK of data above the acknowledgment: its first block lies in its second
+/// Whether it is a DSACK of data above the acknowledgment: its first block lies within its second
 /// (RFC 2883 §4).
 fn repeats_above(segment: &Segment) -> bool {
     let mut blocks = segment.sack();
@@ -499,7 +496,7 @@ fn repeats_above(segment: &Segment) -> bool {
     }
 }
 
-/// Does `newest` say what the packet at `id` says, as cake sees it?
+/// Whether `newest` says all that the packet at `id` says, by cake's rule.
 fn covers<P: Packet>(store: &Store<P>, newest: &Segment, id: u32) -> bool {
     let Some(old) = store.packet(id).and_then(Packet::segment) else {
         return false;
@@ -516,8 +513,7 @@ fn covers<P: Packet>(store: &Store<P>, newest: &Segment, id: u32) -> bool {
     }
 }
 
-/// Whether `newest` reports more than `old`; `None` if it misses something, or if
-/// `old` has a DSACK.
+/// Whether `newest` reports more than `old`. `None` if it lacks something, or if `old` has a DSACK.
 fn sack_gain(old: &Segment, newest: &Segment) -> Option<bool> {
     let bytes = |segment: &Segment| -> u64 {
         segment

@@ -1,4 +1,4 @@
-//! What a filter remembers of flows, in bounded memory.
+//! A filter's memory of flows, with a bound.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -7,33 +7,33 @@ use ackwise_policy::{Flow, Handshake};
 
 use super::store::{List, NONE};
 
-/// How many of those longest quiet are looked at for one that can be forgotten.
+/// How many of the longest-quiet flows are tried to find one that can be forgotten.
 const TRIES: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct FlowState<K> {
     key: K,
-    /// Towards those seen more recently, and less recently.
+    /// Links to the flows seen more recently, and less recently.
     newer: u32,
     older: u32,
-    /// Packets of it that wait with its slot in their tag.
+    /// Number of its packets that wait with its slot in their tag.
     pub queued: u32,
-    /// Those of them that a filter looks through.
+    /// The waiting packets that a filter searches.
     pub list: List,
     /// The number that is acknowledged by what left or is certain to leave.
     pub floor: Option<u32>,
-    /// Order of the newest one that had to stay: nothing may overtake it.
+    /// The order of the newest ACK that had to stay: nothing may overtake it.
     pub fence: u64,
-    /// The last that waits because its SACK blocks were news, if that is what it is.
+    /// The last waiting ACK that had to stay because its SACK blocks were new; else [`NONE`].
     pub news: u32,
-    /// How long the last of its ACKs that left waited, ns: so much longer is the round trip that
-    /// its sender measures.
+    /// The wait of the last of its ACKs that left, ns. It lengthens the round trip that the sender
+    /// measures.
     pub waited: u64,
     pub handshake: Option<Handshake>,
     pub contract: Option<Flow>,
 }
 
-/// Flows by key, the one longest quiet forgotten first.
+/// Flows by key; the longest-quiet one is forgotten first.
 #[derive(Debug)]
 pub(super) struct Flows<K> {
     slots: HashMap<K, u32>,
@@ -58,8 +58,8 @@ impl<K: Copy + Eq + Hash> Flows<K> {
         &mut self.states[slot as usize]
     }
 
-    /// The slot of a flow, a fresh one if it is new. `None` if there is none left:
-    /// the flow then goes unfiltered.
+    /// The slot of a flow, or a new one. `None` if there is none left: the flow then passes
+    /// unfiltered.
     pub fn slot(&mut self, key: K) -> Option<u32> {
         if let Some(&slot) = self.slots.get(&key) {
             self.touch(slot);
@@ -130,7 +130,7 @@ impl<K: Copy + Eq + Hash> Flows<K> {
 }
 
 impl<K> FlowState<K> {
-    /// Everything up to `ack` is acknowledged for certain.
+    /// Notes that everything up to `ack` is certain to be acknowledged.
     pub fn raise_floor(&mut self, ack: u32) {
         let higher = |floor: u32| ack.wrapping_sub(floor) as i32 > 0;
         if self.floor.is_none_or(higher) {

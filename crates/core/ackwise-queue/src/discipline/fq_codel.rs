@@ -8,10 +8,10 @@
 //!
 //! A flow is one of `flows` queues, chosen by a hash of its 5-tuple; each has CoDel's state
 //! ([`super::codel`]) and a deficit. Flows that have just begun to send leave before the others,
-//! for one quantum. Where ACKs have a share, they and data are two classes with flows of their
-//! own: while both wait, ACKs get that share of the bytes; an ACK then leaves before data whenever
-//! the class has not used up its share, so that it waits for one packet of data at most. A FIN or an
-//! RST is in the class of data, so that it stays behind the data of its flow.
+//! for one quantum. If ACKs have a share, ACKs and data are two classes with their own flows. While
+//! both wait, ACKs get that share of the bytes: an ACK leaves before data as long as its class has
+//! not used up its share, so it waits for at most one data packet. A FIN or RST is in the data
+//! class, so that it stays behind the data of its flow.
 
 use std::collections::VecDeque;
 
@@ -28,35 +28,35 @@ use crate::queue::{DropCause, Evicted, QueueDiscipline, QueueLimit, QueueStats, 
 /// The parameters of FlowQueue-CoDel, as `tc-fq_codel(8)` names them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FqCodelConfig {
-    /// The most bytes that wait, beside the limit of the queue.
+    /// The maximum number of bytes that wait, in addition to the limit of the queue.
     pub memory_limit: u64,
-    /// The number of queues that flows are spread over; of each class, if ACKs have a share.
+    /// The number of queues that flows are spread over, in each class if ACKs have a share.
     pub flows: u32,
-    /// The bytes that a flow may send in its turn. `None`: what the link carries in 1/4096 s, at
-    /// least 300 and at most 1514, as sch_cake has it.
+    /// The bytes that a flow may send per turn. `None`: what the link carries in 1/4096 s, at least
+    /// 300 and at most 1514, as in sch_cake.
     pub quantum: Option<u32>,
-    /// The sojourn time that a standing queue may have, in nanoseconds. `None`: 5 ms, or the time
+    /// The acceptable sojourn time of a standing queue, in nanoseconds. `None`: 5 ms, or the time
     /// that the link needs for one and a half full packets, if that is more (RFC 8290 §5.2.2).
     pub target_ns: Option<Nanos>,
-    /// The time that is taken for a round trip, in nanoseconds; it is as much longer as the target
-    /// is above 5 ms.
+    /// The assumed round-trip time, in nanoseconds. If the target follows from the rate, it is
+    /// lengthened by as much as the target exceeds 5 ms, and is at least twice the target.
     pub interval_ns: Nanos,
-    /// ECN-capable packets that waited longer than this are marked, in nanoseconds.
+    /// ECN-capable packets that waited for longer than this are marked, in nanoseconds.
     pub ce_threshold_ns: Option<Nanos>,
     /// Marks ECN-capable packets instead of dropping them.
     pub ecn: bool,
     /// The share of the bytes that pure ACKs get while others wait, between 0 and 1; a SYN without
-    /// data is one of them. `None`: they are in the queues of their flows.
+    /// data counts as a pure ACK. `None`: ACKs are in the queues of their flows.
     pub ack_share: Option<f64>,
     /// The rate of the link, in bits per second.
     pub rate_bps: Option<u64>,
-    /// The length of a full packet in bytes, as they count against the rate. When a longer one comes,
-    /// that is the length of a full packet.
+    /// The length of a full packet in bytes, as it counts against the rate. It grows when a longer
+    /// packet arrives.
     pub full_packet: u32,
 }
 
 impl FqCodelConfig {
-    /// The defaults of `tc-fq_codel(8)`, but for what depends on the rate.
+    /// The defaults of `tc-fq_codel(8)`, except for what depends on the rate.
     #[must_use]
     pub fn new(rate_bps: Option<u64>) -> Self {
         Self {
@@ -73,7 +73,7 @@ impl FqCodelConfig {
         }
     }
 
-    /// The limits of CoDel where a full packet has so many bytes.
+    /// CoDel's parameters for full packets of this many bytes.
     fn limits(&self, full: u32) -> Limits {
         let time = |bytes: u64, rate: u64| {
             Nanos::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(rate.max(1)))
@@ -106,24 +106,24 @@ impl FqCodelConfig {
     }
 }
 
-/// CoDel's target where packets are short beside it.
+/// CoDel's target if the time of a packet is short compared to it.
 const TARGET_NS: Nanos = 5_000_000;
-/// A full packet where nobody says how long one is, bytes: Ethernet's.
+/// The default length of a full packet, bytes: Ethernet's.
 const ETHERNET: u32 = 1514;
-/// What a flow of ACKs may send in its turn, bytes: one or two ACKs.
+/// Bytes that a flow of ACKs may send per turn: one or two ACKs.
 const ACK_QUANTUM: u32 = 128;
-/// Packets that are dropped at once when the queue is too long, so that the longest flow is looked
-/// for seldom.
+/// Number of packets dropped at once when the queue is too long, so that the longest flow is rarely
+/// searched for.
 const DROP_BATCH: u32 = 64;
 
-/// The newest ACKs of a flow, this many of them, are never dropped as stale. A sender without SACK
-/// retransmits at the third duplicate (RFC 5681 §3.2).
+/// This many of a flow's newest ACKs are never dropped as stale. A sender without SACK retransmits
+/// at the third duplicate (RFC 5681 §3.2).
 const FRESH_ACKS: usize = 4;
-/// Packets behind an ACK that are looked at, at most, for newer ones of its flow, where flows share a
-/// queue.
+/// The maximum number of packets behind an ACK that are searched for newer ones of its flow, when
+/// flows share a queue.
 const MAX_SEARCH: usize = 64;
 
-/// Where a flow is.
+/// The list that a flow is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Idle,
@@ -134,14 +134,14 @@ enum Place {
 #[derive(Debug, Clone, Copy)]
 struct FlowQueue {
     place: Place,
-    /// Bytes that it may still send in its turn.
+    /// Bytes that it may still send in this turn.
     deficit: i64,
     /// The next flow in its ring.
     next: u32,
     codel: Codel,
 }
 
-/// Flows that wait for their turn, first in, first out.
+/// Flows waiting for their turn, first in, first out.
 #[derive(Debug, Clone, Copy)]
 struct Ring {
     head: u32,
@@ -176,7 +176,7 @@ impl Ring {
 struct Class {
     new: Ring,
     old: Ring,
-    /// Bytes that a flow may send in its turn.
+    /// Bytes that a flow may send per turn.
     quantum: u32,
 }
 
@@ -184,7 +184,7 @@ struct Class {
 const DATA: usize = 0;
 /// The class of packets that may leave before the data of their flow.
 const ACKS: usize = 1;
-/// A byte, in the unit of shares.
+/// One byte, in the unit of shares.
 const BYTE: i64 = 1 << 16;
 
 /// How two classes share the link.
@@ -192,7 +192,7 @@ const BYTE: i64 = 1 << 16;
 struct Sharing {
     /// The share of ACKs in 1/65536.
     share: i64,
-    /// What ACKs have to their credit, in 1/65536 bytes; they are next if it is not negative.
+    /// The ACKs' credit, in 1/65536 bytes; they are next if it is not negative.
     credit: i64,
 }
 
@@ -204,13 +204,13 @@ impl Sharing {
         }
     }
 
-    /// Notes what is sent while the other class waits, or data while it does not.
+    /// Accounts for a packet sent while the other class waits, or for data sent while it does not.
     fn sent(&mut self, class: usize, len: u32, full: u32) {
         let len = i64::from(len);
         if class == ACKS {
             self.credit -= len * (BYTE - self.share);
         } else {
-            // What is not used is not saved up beyond one full packet's worth.
+            // Unused share is not saved up beyond that of one full packet.
             let most = i64::from(full) * self.share;
             self.credit = (self.credit + len * self.share).min(most);
         }
@@ -226,7 +226,7 @@ pub struct FqCodel<P: Packet> {
     limits: Limits,
     store: Store<P>,
     filter: Option<Filter<P::Flow>>,
-    /// One for each lane of the store: those of data, then those of ACKs.
+    /// One queue per lane of the store: those of data, then those of ACKs.
     queues: Vec<FlowQueue>,
     classes: [Class; 2],
     sharing: Option<Sharing>,
@@ -291,7 +291,7 @@ impl<P: Packet> FqCodel<P> {
         }
     }
 
-    /// A flow that has packets gets its turn.
+    /// Gives a flow that has packets its turn.
     fn wake(&mut self, lane: u32) {
         let class = self.class_of_lane(lane);
         let queue = &mut self.queues[lane as usize];
@@ -302,7 +302,7 @@ impl<P: Packet> FqCodel<P> {
         }
     }
 
-    /// Takes a packet out of its lane without sending it.
+    /// Removes a packet from its lane without sending it.
     fn discard(&mut self, id: u32, cause: DropCause, evicted: &mut VecDeque<Evicted<P>>) {
         if let Some(filter) = &mut self.filter {
             filter.forget(&mut self.store, id);
@@ -321,7 +321,7 @@ impl<P: Packet> FqCodel<P> {
             }
     }
 
-    /// Drops half of the longest flow at its head, up to [`DROP_BATCH`] packets.
+    /// Drops half of the longest flow from its head, up to [`DROP_BATCH`] packets.
     fn shorten(&mut self, evicted: &mut VecDeque<Evicted<P>>) {
         let lanes = 0..self.queues.len() as u32;
         let Some(lane) = lanes.max_by_key(|lane| self.store.lane_bytes(*lane)) else {
@@ -356,7 +356,7 @@ impl<P: Packet> FqCodel<P> {
         Some((id, codel.is_above(&self.limits, now, sojourn, behind)))
     }
 
-    /// Marks a packet; false if it has to be dropped instead.
+    /// Marks a packet; returns false if it has to be dropped instead.
     fn marks(&mut self, id: u32) -> bool {
         let Some(queued) = self.store.queued_mut(id).filter(|_| self.config.ecn) else {
             return false;
@@ -377,8 +377,7 @@ impl<P: Packet> FqCodel<P> {
         self.discard(id, DropCause::Discipline, evicted);
     }
 
-    /// The next packet of a lane to be sent: `dequeue()` of RFC 8289 §5.5, with marks as Linux has
-    /// them.
+    /// The next packet of a lane to send: `dequeue()` of RFC 8289 §5.5, with marks as in Linux.
     fn next_of(
         &mut self,
         lane: u32,
@@ -421,9 +420,10 @@ impl<P: Packet> FqCodel<P> {
     }
 
     /// Drops the oldest ACKs of a flow that have waited for longer than the target while newer ones
-    /// of it wait behind them. ACKs do not come more slowly when some are dropped, so that CoDel's law
-    /// alone would let those that no filter may take out wait for seconds. One that is ECN-capable is
-    /// marked instead, and leaves: whoever made it so sends fewer when it hears of the mark.
+    /// of the flow wait behind them. Dropping ACKs does not slow them down, so CoDel's law alone
+    /// would let those that no filter may remove wait for seconds. An ECN-capable ACK is marked
+    /// instead, and leaves: a receiver that makes its ACKs ECN-capable sends fewer when it hears of
+    /// the mark.
     fn drop_stale_acks(&mut self, lane: u32, now: Nanos, evicted: &mut VecDeque<Evicted<P>>) {
         while self.store.lane_packets(lane) as usize > FRESH_ACKS
             && let Some(id) = self.store.first(lane)
@@ -436,8 +436,8 @@ impl<P: Packet> FqCodel<P> {
         }
     }
 
-    /// Whether this is a pure ACK that has waited for longer than the target, and [`FRESH_ACKS`] newer
-    /// ones of its flow wait. Another flow may have the same queue.
+    /// Whether this is a pure ACK that has waited for longer than the target while [`FRESH_ACKS`]
+    /// newer ones of its flow wait. Another flow may share the queue.
     fn is_stale(&self, id: u32, now: Nanos) -> bool {
         let Some(Queued {
             packet, arrived_ns, ..
@@ -455,7 +455,7 @@ impl<P: Packet> FqCodel<P> {
         newer.nth(FRESH_ACKS - 1).is_some()
     }
 
-    /// The next packet of a class to be sent, and its lane (RFC 8290 §4.2).
+    /// The next packet of a class to send, and its lane (RFC 8290 §4.2).
     fn next_of_class(
         &mut self,
         class: usize,
@@ -483,8 +483,8 @@ impl<P: Packet> FqCodel<P> {
             if exhausted {
                 queue.deficit += i64::from(quantum);
             }
-            // An empty flow that was new stays once among the old ones, so that nobody keeps
-            // them waiting by packets that come one at a time.
+            // A new flow that runs empty passes once through the old flows, so that packets that
+            // come one at a time cannot starve them.
             if exhausted || (is_new && old.head != NONE) {
                 queue.place = Place::Old;
                 old.push(&mut self.queues, lane);
@@ -494,7 +494,7 @@ impl<P: Packet> FqCodel<P> {
         }
     }
 
-    /// Which class is next, if packets wait.
+    /// The class that is next, if packets wait.
     fn next_class(&self) -> usize {
         let waits = |class| self.packets_of(class) > 0;
         match &self.sharing {
@@ -504,9 +504,9 @@ impl<P: Packet> FqCodel<P> {
     }
 }
 
-/// Whether a packet may leave before data of its flow that came earlier: a pure ACK, or a SYN without
-/// data. A FIN and an RST have their place behind these data: a receiver keeps a FIN that comes before
-/// them as a gap, and challenges an RST (RFC 5961 §3.2). URG tells of data.
+/// Whether a packet may leave before data of its flow that came earlier: a pure ACK, or a SYN
+/// without data. A FIN or RST has its place behind these data: a receiver keeps a FIN that comes
+/// before them as a gap, and challenges an RST (RFC 5961 §3.2). URG refers to data.
 pub(super) fn may_overtake<P: Packet>(packet: &P) -> bool {
     packet.segment().is_some_and(|segment| {
         let flags = segment.flags();
@@ -547,7 +547,7 @@ impl<P: Packet> QueueDiscipline<P> for FqCodel<P> {
             .as_mut()
             .and_then(|filter| filter.look(&self.store, &queued.packet, now));
         match (&mut self.filter, arrival) {
-            // It takes out packets without data only.
+            // The filter only removes packets without data.
             (Some(filter), Some(arrival)) => filter.admit(
                 &mut self.store,
                 queued,

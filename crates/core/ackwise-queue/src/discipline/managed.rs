@@ -1,4 +1,4 @@
-//! A queue that looks into packets: RED, ACK filters, ACKs first.
+//! A queue that examines packets: RED, ACK filters, ACKs first.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
@@ -12,7 +12,7 @@ use crate::Nanos;
 use crate::packet::Packet;
 use crate::queue::{DropCause, Evicted, QueueDiscipline, QueueLimit, QueueStats, Queued};
 
-/// The list that is sent first: packets without data if ACKs go first, or else all packets.
+/// The list that is sent first: packets without data if ACKs go first, otherwise all packets.
 const FIRST: u32 = 0;
 /// The list that is sent after it: packets with data if ACKs go first.
 const SECOND: u32 = 1;
@@ -26,7 +26,7 @@ pub struct Managed<P: Packet> {
     red: Option<Red>,
     filter: Option<Filter<P::Flow>>,
     acks_first: Option<NonZeroU32>,
-    /// ACKs that were sent in a row while something else waited.
+    /// Number of ACKs sent in a row while something else waited.
     run: u32,
     stats: QueueStats,
 }
@@ -59,7 +59,7 @@ impl<P: Packet> Managed<P> {
         }
     }
 
-    /// Lets RED drop or mark an arrival.
+    /// RED drops or marks an arrival.
     fn early(&mut self, queued: &mut Queued<P>) -> Result<(), DropCause> {
         let Some(red) = &mut self.red else {
             return Ok(());
@@ -107,7 +107,7 @@ impl<P: Packet> Managed<P> {
     }
 }
 
-/// Data, and what has its place behind those of its flow.
+/// Whether a packet is data, or has its place behind the data of its flow.
 fn belongs_to_data<P: Packet>(packet: &P) -> bool {
     packet.carries_data() || packet.segment().is_some() && !may_overtake(packet)
 }

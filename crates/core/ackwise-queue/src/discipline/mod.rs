@@ -1,7 +1,7 @@
 //! The queue disciplines, and how a configuration chooses one.
 //!
-//! A discipline is one file here: it implements [`QueueDiscipline`] and [`FromConfig`], and
-//! has a line in the list of [`Discipline`]. CONTRIBUTING.md shows the whole diff.
+//! Each discipline is one file here: it implements [`QueueDiscipline`] and [`FromConfig`], and has
+//! a line in the list of [`Discipline`]. CONTRIBUTING.md shows the whole diff.
 
 mod codel;
 mod contract;
@@ -25,27 +25,27 @@ use crate::Nanos;
 use crate::packet::Packet;
 use crate::queue::{Evicted, QueueDiscipline, QueueLimit, QueueStats, Queued};
 
-/// The configuration of a queue, whatever its discipline.
+/// The configuration of a queue of any discipline.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QueueConfig {
-    /// How much it holds. Under RED a limit in bytes is one that an arrival must
-    /// find not yet reached, as in ns-2: it may be exceeded by a part of a packet.
+    /// How much it holds. Under RED, a byte limit applies to the queue that an arrival finds, as in
+    /// ns-2: it may be exceeded by part of a packet.
     pub limit: QueueLimit,
     /// Drops or marks early (Floyd and Jacobson 1993).
     pub red: Option<RedConfig>,
-    /// Flow queueing with CoDel (RFC 8290). It goes before `red` and `acks_first`.
+    /// Flow queueing with CoDel (RFC 8290). It takes precedence over `red` and `acks_first`.
     pub fq_codel: Option<FqCodelConfig>,
     /// Removes ACKs that newer ones make redundant (RFC 3449 §5.2.1).
     pub ack_filter: Option<FilterConfig>,
-    /// Sends ACKs before data (RFC 3449 §5.4.2), and with them what opens and ends
-    /// connections. After this many of them, one packet of data that waits is sent.
+    /// Sends ACKs before data (RFC 3449 §5.4.2), and with them the packets that open and close
+    /// connections. After this many of them, one waiting data packet is sent.
     pub acks_first: Option<NonZeroU32>,
     /// The seed of RED's random draws and of the hash of flows.
     pub seed: u64,
 }
 
 impl QueueConfig {
-    /// A drop-tail queue and nothing more.
+    /// A drop-tail queue without anything else.
     #[must_use]
     pub fn drop_tail(limit: QueueLimit) -> Self {
         Self {
@@ -59,15 +59,14 @@ impl QueueConfig {
     }
 }
 
-/// A discipline that a configuration can ask for.
+/// A discipline that a configuration can select.
 trait FromConfig: Sized {
-    /// Makes an empty queue, or returns `None` if the configuration asks for another
-    /// discipline.
+    /// Creates an empty queue, or returns `None` if the configuration selects another discipline.
     fn from_config(config: &QueueConfig) -> Option<Self>;
 }
 
-/// Makes [`Discipline`] from the list of disciplines: the enum, the choice by
-/// configuration, and a static dispatch of each method.
+/// Generates [`Discipline`] from the list of disciplines: the enum, the choice by configuration,
+/// and the static dispatch of each method.
 macro_rules! disciplines {
     ($($(#[$doc:meta])* $name:ident($queue:ty),)+) => {
         /// A queue of any discipline, dispatched statically.
@@ -77,7 +76,7 @@ macro_rules! disciplines {
         }
 
         impl<P: Packet> Discipline<P> {
-            /// Makes an empty queue of the discipline that the configuration asks for.
+            /// Creates an empty queue of the discipline that the configuration selects.
             #[must_use]
             pub fn new(config: &QueueConfig) -> Self {
                 $(if let Some(queue) = <$queue>::from_config(config) {
@@ -86,13 +85,13 @@ macro_rules! disciplines {
                 Self::DropTail(DropTail::new(config.limit))
             }
 
-            /// What it did, beyond what its link counts.
+            /// What the discipline did, beyond what its link counts.
             #[must_use]
             pub fn stats(&self) -> QueueStats {
                 QueueDiscipline::stats(self)
             }
 
-            /// RED's average length of the queue, in its unit.
+            /// RED's average queue length, in its unit.
             #[must_use]
             pub fn red_average(&self) -> Option<f64> {
                 QueueDiscipline::red_average(self)
@@ -177,12 +176,12 @@ macro_rules! disciplines {
     };
 }
 
-// The first one that the configuration asks for is taken.
+// The first one that the configuration selects is used.
 disciplines! {
     /// Flow queueing with CoDel, and a class for ACKs.
     FqCodel(Box<fq_codel::FqCodel<P>>),
     /// RED, ACK filters, and ACKs before data.
     Managed(Box<managed::Managed<P>>),
-    /// First in, first out: what is taken if nothing else was asked for.
+    /// First in, first out: the default.
     DropTail(DropTail<P>),
 }

@@ -9,8 +9,8 @@
 //! p_a                 = p_b / (1 − count · p_b), or with `wait` none until count · p_b ≥ 1
 //! ```
 //!
-//! Only operations that IEEE 754 rounds exactly are used on `f64`, so results are the same
-//! on every machine.
+//! Only operations that IEEE 754 rounds exactly are used on `f64`, so the results are the same on
+//! every machine.
 
 use crate::Nanos;
 use crate::packet::Ecn;
@@ -28,7 +28,7 @@ pub enum RedUnit {
 /// The parameters of RED. Thresholds are in the chosen unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RedConfig {
-    /// The unit of the thresholds, of the average and of the count between two drops.
+    /// The unit of the thresholds, of the average and of the count since the last drop.
     pub unit: RedUnit,
     /// The lower threshold: below this average nothing is dropped.
     pub min: f64,
@@ -38,25 +38,24 @@ pub struct RedConfig {
     pub max_p: f64,
     /// The weight of a new sample in the average.
     pub weight: f64,
-    /// The gentle mode: above `max` the probability grows on, to 1 at twice `max`.
+    /// The gentle mode: above `max` the probability continues to grow, to 1 at twice `max`.
     pub gentle: bool,
-    /// Drops come 1/p to 2/p packets apart, instead of 1 to 1/p.
+    /// Drops are 1/p to 2/p packets apart, instead of 1 to 1/p.
     pub wait: bool,
     /// Marks ECN-capable packets instead of dropping them.
     pub ecn: bool,
-    /// Marks only while the probability is at most this, and drops above
-    /// (`mark_p_`). With it no average forces a drop: ns-2.35's `use_mark_p_`.
+    /// Marks only while the probability is at most this, and drops above it (`mark_p_`). With it,
+    /// no average forces a drop: ns-2.35's `use_mark_p_`.
     pub mark_limit: Option<f64>,
-    /// The length of a typical packet, bytes.
+    /// The length of a typical packet in bytes.
     pub mean_packet: u32,
-    /// The rate of the link behind the queue, by which the average decays while it idles.
+    /// The rate of the link behind the queue, at which the average decays while the link is idle.
     pub rate_bps: u64,
 }
 
 impl RedConfig {
-    /// The settings that S. Floyd came to recommend ("RED: Discussions of Setting
-    /// Parameters", 1997): thresholds of 5 and 15 packets, weight 0.002, `max_p`
-    /// 0.1; the gaps between drops as in the paper of 1993.
+    /// S. Floyd's later recommendation ("RED: Discussions of Setting Parameters", 1997): thresholds
+    /// of 5 and 15 packets, weight 0.002, `max_p` 0.1; the gaps between drops as in the 1993 paper.
     #[must_use]
     pub fn floyd(rate_bps: u64) -> Self {
         Self {
@@ -74,7 +73,7 @@ impl RedConfig {
         }
     }
 
-    /// The defaults of ns-2.35 for a link, thresholds and weight automatic:
+    /// The defaults of ns-2.35 for a link, with automatic thresholds and weight:
     /// min = max(5, 0.005 s · ptc / 2) packets, max = 3 · min,
     /// w = 1 − exp(−1 / (10 · max(0.1 s, 3 (delay + 1/ptc)) · ptc)), where ptc is
     /// the rate in packets of `mean_packet` bytes (500 in ns-2).
@@ -120,14 +119,14 @@ fn one_less_exp(x: f64) -> f64 {
     x * sum
 }
 
-/// What RED decides about an arrival.
+/// RED's decision about an arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Pass,
     Mark,
-    /// Drop, by chance.
+    /// Drop at random.
     DropEarly,
-    /// Drop, because the average is above the limit.
+    /// Drop because the average is above the limit.
     DropForced,
 }
 
@@ -135,12 +134,12 @@ pub(super) enum Fate {
 pub(super) struct Red {
     config: RedConfig,
     average: f64,
-    /// Arrivals and their bytes since the last drop or mark.
+    /// Arrivals, and their bytes, since the last drop or mark.
     count: u64,
     count_bytes: u64,
-    /// The average was above `min` at the last arrival.
+    /// Whether the average was above `min` at the last arrival.
     above: bool,
-    /// Set while the queue is empty: when the wire becomes idle.
+    /// Set while the queue is empty: the time at which the wire becomes idle.
     idle_from: Option<Nanos>,
     rng: Rng,
 }
@@ -206,7 +205,7 @@ impl Red {
         self.count_bytes = 0;
     }
 
-    /// From now on the link has this rate. Thresholds and weight stay.
+    /// Sets the link's rate from now on. Thresholds and weight stay the same.
     pub fn rate_changed(&mut self, bps: u64) {
         self.config.rate_bps = bps;
     }
@@ -229,7 +228,7 @@ impl Red {
         self.average += self.config.weight * waiting as f64;
     }
 
-    /// p_b, the probability by the average alone.
+    /// p_b: the probability by the average alone.
     fn base_probability(&self) -> f64 {
         let RedConfig {
             min, max, max_p, ..
@@ -245,7 +244,7 @@ impl Red {
         p.min(1.0)
     }
 
-    /// p_a, the probability that spaces drops evenly over the arrivals since the last one.
+    /// p_a: the probability that spaces drops evenly over the arrivals since the last one.
     fn spaced(&self, base: f64, len: u32) -> f64 {
         let mean = self.config.mean_packet.max(1);
         let count = match self.config.unit {
@@ -271,7 +270,7 @@ impl Red {
     }
 }
 
-/// `base` to a whole power, by squaring.
+/// Raises `base` to an integer power by squaring.
 fn power(mut base: f64, mut exponent: u64) -> f64 {
     let mut result = 1.0;
     while exponent > 0 && result > 0.0 {

@@ -1,5 +1,5 @@
-//! Waiting packets, in doubly linked lists within one slab. Taking any of them out costs
-//! the same, however many there are.
+//! Waiting packets, in doubly linked lists within one slab. Removing any of them costs the same,
+//! however many there are.
 
 use crate::Nanos;
 use crate::queue::Queued;
@@ -24,17 +24,17 @@ impl List {
 /// What a filter remembers of a waiting packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tag {
-    /// The slot of its flow, or [`NONE`].
+    /// The slot of the packet's flow, or [`NONE`].
     pub flow: u32,
-    /// Its acknowledgment number.
+    /// The acknowledgment number.
     pub ack: u32,
-    /// Whether it is in its flow's list.
+    /// Whether the packet is in its flow's list.
     pub listed: bool,
     /// Whether the contract counts it as withheld until it leaves.
     pub held: bool,
-    /// Whether its own headers allow taking it out (cake).
+    /// Whether the packet's own headers allow removing it (cake).
     pub droppable: bool,
-    /// Its flags ECE and CWR, as in the header.
+    /// The flags ECE and CWR, as in the header.
     pub ecn_flags: u16,
 }
 
@@ -63,7 +63,7 @@ struct Node<P> {
     flow_next: u32,
 }
 
-/// Packets that are sent in their order.
+/// Packets that are sent in order.
 #[derive(Debug, Clone, Copy)]
 struct Lane {
     list: List,
@@ -79,14 +79,14 @@ pub(super) struct Store<P> {
     order: u64,
     packets: usize,
     bytes: u64,
-    /// The first lane whose packets are not in `below`.
+    /// The first lane that does not count in `below`.
     boundary: u32,
-    /// Packets in the lanes below the boundary.
+    /// Number of packets in the lanes below the boundary.
     below: usize,
 }
 
 impl<P> Store<P> {
-    /// Makes an empty store with so many lanes, numbered from 0.
+    /// Creates an empty store with this many lanes, numbered from 0.
     pub fn with_capacity(room: usize, lanes: usize) -> Self {
         let lane = Lane {
             list: List::EMPTY,
@@ -105,13 +105,13 @@ impl<P> Store<P> {
         }
     }
 
-    /// Counts the packets in the lanes below this one apart. The store must be empty.
+    /// Counts the packets in the lanes below this one separately. The store must be empty.
     pub fn split_at(mut self, lane: u32) -> Self {
         self.boundary = lane;
         self
     }
 
-    /// Packets in the lanes below the one that the store was split at.
+    /// Number of packets in the lanes below the one that the store was split at.
     pub fn packets_below(&self) -> usize {
         self.below
     }
@@ -124,23 +124,23 @@ impl<P> Store<P> {
         self.bytes
     }
 
-    /// The packet of a lane that leaves next.
+    /// The next packet of a lane to leave.
     pub fn first(&self, lane: u32) -> Option<u32> {
         Some(self.lanes[lane as usize].list.head).filter(|head| *head != NONE)
     }
 
-    /// The packets of the same lane that leave after this one, in their order.
+    /// The packets of the same lane that leave after this one, in order.
     pub fn behind(&self, id: u32) -> impl Iterator<Item = &P> {
         let next = move |id: &u32| Some(self.node(*id).next).filter(|next| *next != NONE);
         std::iter::successors(next(&id), next).filter_map(|id| self.packet(id))
     }
 
-    /// Packets that wait in a lane.
+    /// Number of packets that wait in a lane.
     pub fn lane_packets(&self, lane: u32) -> u32 {
         self.lanes[lane as usize].packets
     }
 
-    /// Bytes that wait in a lane.
+    /// Number of bytes that wait in a lane.
     pub fn lane_bytes(&self, lane: u32) -> u64 {
         self.lanes[lane as usize].bytes
     }
@@ -157,7 +157,7 @@ impl<P> Store<P> {
         self.node(id).queued.as_ref().map(|queued| &queued.packet)
     }
 
-    /// When it was taken in.
+    /// The time at which a packet was enqueued.
     pub fn arrived(&self, id: u32) -> Option<Nanos> {
         self.node(id)
             .queued
@@ -169,12 +169,12 @@ impl<P> Store<P> {
         self.node(id).queued.as_ref().map_or(0, |queued| queued.len)
     }
 
-    /// The packet and when it arrived.
+    /// A packet and its time of arrival.
     pub fn queued(&self, id: u32) -> Option<&Queued<P>> {
         self.node(id).queued.as_ref()
     }
 
-    /// The packet and when it arrived, to be changed.
+    /// A packet and its time of arrival, mutable.
     pub fn queued_mut(&mut self, id: u32) -> Option<&mut Queued<P>> {
         self.node_mut(id).queued.as_mut()
     }
@@ -229,8 +229,8 @@ impl<P> Store<P> {
         id
     }
 
-    /// Replaces a waiting packet by another one, and returns it. Its place in the flow's list
-    /// does not change.
+    /// Replaces a waiting packet and returns the old one. The place in the flow's list does not
+    /// change.
     pub fn swap(&mut self, id: u32, queued: Queued<P>, tag: Tag) -> Option<Queued<P>> {
         let added = u64::from(queued.len);
         let node = self.node_mut(id);
@@ -243,7 +243,7 @@ impl<P> Store<P> {
         before
     }
 
-    /// Takes a packet out, which must not be in a flow's list.
+    /// Removes a packet, which must not be in a flow's list.
     pub fn remove(&mut self, id: u32) -> Option<Queued<P>> {
         let free = self.free;
         let node = self.node_mut(id);
@@ -269,7 +269,7 @@ impl<P> Store<P> {
         Some(queued)
     }
 
-    /// Adds a packet to the end of its flow's list.
+    /// Appends a packet to its flow's list.
     pub fn list_back(&mut self, list: &mut List, id: u32) {
         let node = self.node_mut(id);
         node.tag.listed = true;
@@ -283,7 +283,7 @@ impl<P> Store<P> {
         list.tail = id;
     }
 
-    /// Adds a packet to the beginning of its flow's list.
+    /// Prepends a packet to its flow's list.
     pub fn list_front(&mut self, list: &mut List, id: u32) {
         let node = self.node_mut(id);
         node.tag.listed = true;
@@ -297,7 +297,7 @@ impl<P> Store<P> {
         list.head = id;
     }
 
-    /// Takes a packet out of its flow's list only; it goes on waiting.
+    /// Removes a packet from its flow's list only; it continues to wait.
     pub fn unlist(&mut self, list: &mut List, id: u32) {
         let node = self.node_mut(id);
         if !node.tag.listed {

@@ -2,13 +2,12 @@
 
 use crate::Nanos;
 
-/// Which bytes of a packet a bucket charges for.
+/// The bytes of a packet that a bucket charges for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LengthMode {
     /// The IP packet.
     Ip,
-    /// The payload of an Ethernet frame, as an ingress policer of Linux counts it: at least 46
-    /// bytes.
+    /// The payload of an Ethernet frame, as Linux's ingress policer counts it: at least 46 bytes.
     EthernetPayload,
     /// The Ethernet frame with header and checksum: at least 64 bytes.
     EthernetFrame,
@@ -43,7 +42,7 @@ pub struct TokenBucket {
 const UNITS: u128 = 8_000_000_000;
 
 impl TokenBucket {
-    /// Makes a full bucket. A rate of 0 counts as 1 bit/s.
+    /// Creates a full bucket. A rate of 0 counts as 1 bit/s.
     #[must_use]
     pub fn new(rate_bps: u64, burst_bytes: u64) -> Self {
         let depth = u128::from(burst_bytes) * UNITS;
@@ -62,7 +61,7 @@ impl TokenBucket {
         self.tokens = self.depth.min(self.tokens + more);
     }
 
-    /// Takes the tokens of `bytes` if they are there.
+    /// Takes the tokens for `bytes` if they are available.
     pub fn take(&mut self, bytes: u32, now: Nanos) -> bool {
         self.refill(now);
         let need = u128::from(bytes) * UNITS;
@@ -73,8 +72,8 @@ impl TokenBucket {
         there
     }
 
-    /// When [`take`](Self::take) will succeed, if nothing else is taken; `None` if
-    /// `bytes` are more than the bucket ever holds.
+    /// The time at which [`take`](Self::take) will succeed if nothing else is taken. `None` if
+    /// `bytes` is more than the bucket can hold.
     pub fn ready(&mut self, bytes: u32, now: Nanos) -> Option<Nanos> {
         self.refill(now);
         let need = u128::from(bytes) * UNITS;
@@ -100,7 +99,7 @@ mod tests {
 
     #[test]
     fn refills_to_the_nanosecond() {
-        // 8 kbit/s: a byte a millisecond.
+        // 8 kbit/s: one byte per millisecond.
         let mut bucket = TokenBucket::new(8_000, 100);
         assert!(bucket.take(100, 0));
         assert!(!bucket.take(1, 999_999));

@@ -1,10 +1,9 @@
-//! Periodic multiplexing: packets wait for the next tick and go on together
-//! (Saldana et al. 2013; TCM-TF).
+//! Periodic multiplexing: packets wait for the next tick and leave together (Saldana et al. 2013;
+//! TCM-TF).
 //!
-//! The demultiplexer at the end of the link gives back what was put in, at the
-//! same moment; so a bundle is simply packets that leave at one time. What they
-//! would take as a bundle with compressed headers is counted, and charged to the
-//! link if so configured.
+//! The demultiplexer at the end of the link restores the packets at the same moment, so a bundle is
+//! simply a number of packets that leave at one time. The bytes that they would take as a bundle
+//! with compressed headers are counted, and charged to the link if so configured.
 
 use std::collections::VecDeque;
 use std::num::{NonZeroU32, NonZeroU64};
@@ -12,10 +11,10 @@ use std::num::{NonZeroU32, NonZeroU64};
 use crate::Nanos;
 use crate::packet::{Packet, Select, Selector};
 
-/// When a bundle leaves.
+/// The time at which a bundle leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
-    /// At `phase + k · period`, whenever packets come, so that delays vary from 0 to `period`.
+    /// At `phase + k · period`, whenever packets arrive, so that delays vary from 0 to `period`.
     Ticks {
         /// The first tick.
         phase: Nanos,
@@ -24,7 +23,7 @@ pub enum Release {
     FirstPacket,
 }
 
-/// How long a bundle is: `head + Σ each` bytes.
+/// The length of a bundle: `head + Σ each` bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BundleSizes {
     /// Header bytes of a bundle: IPv4 20, L2TPv3 4, PPP 1 (RFC 4170).
@@ -44,7 +43,7 @@ impl Default for BundleSizes {
 pub struct MuxConfig<F> {
     /// The multiplexing period, PE.
     pub period: NonZeroU64,
-    /// When periods begin and end.
+    /// The time at which a bundle leaves.
     pub release: Release,
     /// A bundle leaves as soon as it has this many packets.
     pub max_packets: NonZeroU32,
@@ -52,15 +51,15 @@ pub struct MuxConfig<F> {
     pub max_bytes: Option<u32>,
     /// The length of a bundle.
     pub sizes: BundleSizes,
-    /// Whether the link carries the bundle's bytes instead of the packets' own. Then the first
-    /// packet of a bundle is charged with the bundle's header.
+    /// Whether the link carries the bundle's bytes instead of the packets' own. If so, the bundle's
+    /// header is charged to its first packet.
     pub compress: bool,
     /// Which packets are bundled; the others pass.
     pub what: Select<F>,
 }
 
 impl<F> MuxConfig<F> {
-    /// The default for the most packets in a bundle.
+    /// The default for the maximum number of packets in a bundle.
     pub const MAX_PACKETS: NonZeroU32 = NonZeroU32::new(65_536).unwrap();
 }
 
@@ -97,11 +96,11 @@ pub(crate) struct Mux<P: Packet> {
     what: Selector<P::Flow>,
     header: u32,
     held: VecDeque<Held<P>>,
-    /// How many packets at the front belong to closed bundles.
+    /// Number of packets at the front that belong to closed bundles.
     closed: usize,
-    /// When they were closed.
+    /// The time at which they were closed.
     closed_at: Nanos,
-    /// When the open bundle leaves.
+    /// The time at which the open bundle leaves.
     due: Option<Nanos>,
     stats: MuxStats,
 }
@@ -132,7 +131,7 @@ impl<P: Packet> Mux<P> {
         self.held.len()
     }
 
-    /// When [`pop`](Self::pop) next returns a packet.
+    /// The time at which [`pop`](Self::pop) next returns a packet.
     pub fn due(&self) -> Option<Nanos> {
         if self.closed > 0 {
             Some(self.closed_at)
@@ -150,7 +149,7 @@ impl<P: Packet> Mux<P> {
         u64::from(head) + u64::from(each) * packets as u64
     }
 
-    /// The release of a bundle that is begun at `now`.
+    /// The time at which a bundle that begins at `now` leaves.
     fn release(&self, now: Nanos) -> Nanos {
         let period = self.config.period.get();
         match self.config.release {
@@ -163,7 +162,7 @@ impl<P: Packet> Mux<P> {
         }
     }
 
-    /// Takes a packet in.
+    /// Takes a packet.
     pub fn offer(&mut self, packet: P, len: u32, now: Nanos) {
         let longer = self.open_bytes(self.open() + 1);
         let most = self.config.max_bytes.map_or(u64::MAX, u64::from);
@@ -195,8 +194,7 @@ impl<P: Packet> Mux<P> {
         self.due = None;
     }
 
-    /// The next packet whose bundle has left by `now`, with the bytes that it takes
-    /// on the link.
+    /// The next packet whose bundle has left by `now`, and the bytes that it takes on the link.
     pub fn pop(&mut self, now: Nanos) -> Option<(P, u32)> {
         if self.closed == 0 {
             let due = self.due.filter(|due| *due <= now)?;

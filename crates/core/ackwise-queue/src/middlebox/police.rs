@@ -10,13 +10,13 @@ use ackwise_rng::{Probability, Rng};
 /// How a policer chooses the packets that it drops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoliceMode {
-    /// By a token bucket: the committed information rate and burst size.
+    /// By a token bucket, with the committed information rate and burst size.
     Bucket {
         /// CIR, bits per second.
         rate_bps: u64,
         /// CBS, bytes.
         burst_bytes: u64,
-        /// What is counted.
+        /// The bytes that are counted.
         length: LengthMode,
     },
     /// At random.
@@ -26,14 +26,14 @@ pub enum PoliceMode {
         /// The seed of the draws.
         seed: u64,
     },
-    /// A fixed share, evenly spaced: with 4 of 5 every fifth packet passes.
+    /// A fixed share, evenly spaced: if it drops 4 of 5, every fifth packet passes.
     Even {
-        /// The share that is dropped.
+        /// The share to drop.
         drop: Probability,
     },
 }
 
-/// A policer. It ignores the contract, so it may drop a flow's last ACK, as the paper's
+/// A policer. It ignores the contract, so it may drop a flow's last ACK, as the one in the paper
 /// does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoliceConfig<F> {
@@ -43,7 +43,7 @@ pub struct PoliceConfig<F> {
     pub what: Select<F>,
 }
 
-/// What a policer did with the packets that are policed.
+/// What a policer did with the packets that it polices.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PoliceStats {
     /// Packets that conformed.

@@ -1,7 +1,6 @@
-//! ACK reconstruction at the far end of a slow link (RFC 3449 §5.3.1): an ACK that
-//! acknowledges a stretch of segments is preceded by those that a receiver would
-//! have sent, spread over the time until the next one is expected. The sender sees
-//! the ACK clock that the link took away, and does not burst.
+//! ACK reconstruction at the far end of a slow link (RFC 3449 §5.3.1): a stretch ACK is preceded by
+//! the ACKs that a receiver would have sent, spread over the time until the next one is expected.
+//! The sender sees the ACK clock that the link removed, and does not burst.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -31,9 +30,9 @@ pub struct ReconstructConfig {
     pub step: u32,
     /// The time between the ACKs of a train.
     pub spacing: Spacing,
-    /// The assumed time between two ACKs until it is measured, in nanoseconds.
+    /// The assumed time between two ACKs until it has been measured, in nanoseconds.
     pub gap: Nanos,
-    /// Flows that are remembered; ACKs of further ones pass untouched.
+    /// Number of flows that are remembered; ACKs of further flows pass unchanged.
     pub max_flows: u32,
 }
 
@@ -52,26 +51,27 @@ impl Default for ReconstructConfig {
 /// What a reconstructor did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReconstructStats {
-    /// ACKs that were made.
+    /// Number of ACKs generated.
     pub made: u64,
-    /// Real ACKs that waited behind made ones.
+    /// Real ACKs that waited behind generated ones.
     pub delayed: u64,
     /// The longest such wait, in nanoseconds.
     pub wait_max_ns: Nanos,
 }
 
-/// Real ACKs of a flow that may wait. One more makes all of them leave.
+/// The maximum number of waiting real ACKs of a flow. One more makes all of them leave.
 const MAX_TRAINS: usize = 64;
-/// No train has more ACKs than this: a larger jump is no stretched ACK.
+/// The maximum number of ACKs in a train: a larger jump is not a stretch ACK.
 const MAX_TRAIN_ACKS: u32 = 256;
 
-/// A real ACK and those that are made before it.
+/// A real ACK and the ACKs generated before it.
 #[derive(Debug)]
 struct Train<P> {
     packet: P,
     copies: u32,
     arrived: Nanos,
-    /// How many bytes less than the real ACK the next one acknowledges; 0 for the real one.
+    /// The number of bytes by which the next ACK acknowledges less than the real one; 0 for the
+    /// real one.
     back: u32,
     due: Nanos,
     spacing: Nanos,
@@ -80,7 +80,7 @@ struct Train<P> {
 /// An ACK that leaves the reconstructor.
 pub(crate) struct Leaving<P> {
     pub packet: P,
-    /// How often it leaves.
+    /// Number of copies that leave.
     pub copies: u32,
     pub due: Nanos,
 }
@@ -89,13 +89,13 @@ pub(crate) struct Leaving<P> {
 struct FlowState<P> {
     /// The acknowledgment number of the newest real ACK.
     ack: u32,
-    /// When that ACK came.
+    /// The time at which that ACK arrived.
     arrived: Nanos,
     /// The mean time between two real ACKs that advanced.
     gap: Nanos,
-    /// When the last planned ACK leaves.
+    /// The time at which the last planned ACK leaves.
     last: Nanos,
-    /// The least time from that ACK to the next one.
+    /// The minimum time from that ACK to the next one.
     spacing: Nanos,
     trains: VecDeque<Train<P>>,
 }
@@ -105,7 +105,7 @@ pub(crate) struct Reconstructor<P: Packet> {
     config: ReconstructConfig,
     slots: HashMap<P::Flow, u32>,
     flows: Vec<FlowState<P>>,
-    /// One entry for each flow with trains: when its next ACK is due.
+    /// One entry per flow with trains: the time at which its next ACK is due.
     due: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
     order: u64,
     waiting: usize,
@@ -137,17 +137,17 @@ where
         self.stats
     }
 
-    /// Real ACKs that wait.
+    /// Number of real ACKs that wait.
     pub fn packets(&self) -> usize {
         self.waiting
     }
 
-    /// When [`pop`](Self::pop) next returns an ACK.
+    /// The time at which [`pop`](Self::pop) next returns an ACK.
     pub fn due(&self) -> Option<Nanos> {
         self.due.peek().map(|Reverse((due, ..))| *due)
     }
 
-    /// Takes a packet that came over the link. Returns it if it leaves at once.
+    /// Takes a packet that arrived over the link. Returns it if it leaves at once.
     pub fn arrive(&mut self, packet: P, copies: u32, now: Nanos) -> Option<P> {
         if !packet.is_pure_ack() {
             return Some(packet);
@@ -205,7 +205,7 @@ where
         None
     }
 
-    /// Too many real ACKs wait: they leave without the ACKs that were to be made.
+    /// Releases all real ACKs, without the generated ones, because too many wait.
     fn hurry(state: &mut FlowState<P>, now: Nanos) {
         for train in &mut state.trains {
             train.back = 0;
@@ -242,7 +242,7 @@ where
         self.due.push(Reverse((due, self.order, slot)));
     }
 
-    /// The next ACK that leaves by `now`.
+    /// The next ACK to leave by `now`.
     pub fn pop(&mut self, now: Nanos) -> Option<Leaving<P>> {
         loop {
             let Reverse((due, _, slot)) = *self.due.peek()?;

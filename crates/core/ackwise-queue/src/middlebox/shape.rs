@@ -6,31 +6,31 @@ use super::bucket::{LengthMode, TokenBucket};
 use crate::Nanos;
 use crate::packet::{Packet, Select, Selector};
 
-/// The parameters of a shaper, which is first in, first out.
+/// The parameters of a shaper. It is first in, first out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShapeConfig<F> {
     /// CIR, bits per second.
     pub rate_bps: u64,
     /// CBS, bytes. A packet larger than this is dropped.
     pub burst_bytes: u64,
-    /// Which bytes of a packet count.
+    /// The bytes of a packet that count.
     pub length: LengthMode,
-    /// Packets that may wait.
+    /// The maximum number of packets that may wait.
     pub limit: usize,
     /// Which packets are shaped; the others pass.
     pub what: Select<F>,
 }
 
-/// What a shaper did with the packets that are shaped.
+/// What a shaper did with the packets that it shapes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ShapeStats {
     /// Packets let through.
     pub passed: u64,
-    /// Packets that found no room to wait.
+    /// Packets dropped because there was no room to wait.
     pub dropped: u64,
     /// The longest wait, in nanoseconds.
     pub wait_max_ns: Nanos,
-    /// The most packets that waited at a time.
+    /// The maximum number of packets that waited at the same time.
     pub max_packets: usize,
 }
 
@@ -38,7 +38,7 @@ pub struct ShapeStats {
 #[derive(Debug)]
 struct Waiting<P> {
     packet: P,
-    /// Length of the frame, bytes.
+    /// Length of the frame in bytes.
     len: u32,
     arrived: Nanos,
 }
@@ -79,12 +79,12 @@ impl<P: Packet> Shaper<P> {
         self.waiting.len()
     }
 
-    /// When the next packet leaves.
+    /// The time at which the next packet leaves.
     pub fn due(&self) -> Option<Nanos> {
         self.due
     }
 
-    /// Takes a packet in, or hands it back if there is no room.
+    /// Takes a packet, or hands it back if there is no room.
     pub fn offer(&mut self, packet: P, len: u32, now: Nanos) -> Result<(), P> {
         let charge = self.charge(len);
         if self.waiting.len() >= self.config.limit || u64::from(charge) > self.config.burst_bytes {

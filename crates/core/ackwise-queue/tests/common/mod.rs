@@ -17,7 +17,7 @@ pub const ECE: u16 = sys::AW_TCP_ECE as u16;
 pub const CWR: u16 = sys::AW_TCP_CWR as u16;
 pub const AE: u16 = sys::AW_TCP_AE as u16;
 
-/// A segment with a number to know it by.
+/// A segment with an identifying number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Test {
     pub id: u32,
@@ -179,7 +179,7 @@ pub fn filtered(rule: FilterRule, limit: QueueLimit) -> QueueConfig {
     }
 }
 
-/// A queue with what came of it.
+/// A queue and its results.
 pub struct Bench {
     pub queue: Discipline<Test>,
     pub now: Nanos,
@@ -198,7 +198,7 @@ impl Bench {
         }
     }
 
-    /// Offers a packet a millisecond after the last; false if it was rejected.
+    /// Offers a packet one millisecond after the last; false if it was rejected.
     pub fn put(&mut self, packet: Test) -> bool {
         self.now += 1_000_000;
         let queued = Queued {
@@ -224,13 +224,13 @@ impl Bench {
         Some(queued.packet)
     }
 
-    /// Ids of all that waits, in the order in which it leaves.
+    /// The ids of all waiting packets, in the order in which they leave.
     pub fn drain(&mut self) -> Vec<u32> {
         std::iter::from_fn(|| self.take()).map(|p| p.id).collect()
     }
 
-    /// Puts in ACKs 1000, 2000, … and takes each out at once, so that the flow is
-    /// past its start; the last one is `segments` × 1000.
+    /// Enqueues ACKs 1000, 2000, … and dequeues each at once, so that the flow is past its start;
+    /// the last one is `segments` × 1000.
     pub fn grow(&mut self, flow: u32, segments: u32) {
         for segment in 1..=segments {
             assert!(self.put(ack(0, segment * 1000).flow(flow)));

@@ -5,8 +5,8 @@ use crate::classifier::PacketClass;
 use crate::{Pushed, bundle};
 
 impl Tunnel {
-    /// Takes a packet for the peer. A bundle that is due leaves with the next
-    /// [`Tunnel::tick`], so that packets which are read together leave together.
+    /// Takes a packet for the peer. A bundle that is due leaves with the next [`Tunnel::tick`], so
+    /// that packets that are read together leave together.
     pub fn packet(&mut self, packet: &[u8], now: u64, actions: &mut Actions) {
         let class = self.classifier.classify(packet, now / 1000);
         let wanted =
@@ -54,7 +54,7 @@ impl Tunnel {
         self.pmtu.size() - self.config.security.overhead()
     }
 
-    /// Gives a packet to the encoder. Returns whether it was taken.
+    /// Passes a packet to the encoder. Returns whether it was accepted.
     fn push(&mut self, packet: &[u8], now: u64, actions: &mut Actions) -> bool {
         for _ in 0..2 {
             let Some(session) = self.sessions.current() else {

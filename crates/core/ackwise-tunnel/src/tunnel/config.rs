@@ -22,9 +22,9 @@ pub struct TunnelConfig {
     pub variant: Variant,
     /// The number of flows whose state is kept, in each direction.
     pub max_flows: u16,
-    /// The largest size in bytes of what is known of flows, in all sessions. The flows that
-    /// were used least recently go first. At least [`TunnelConfig::min_memory`], with which
-    /// an honest peer loses none.
+    /// The maximum size in bytes of the flow states in all sessions. The least recently used flows
+    /// are dropped first. It is at least [`TunnelConfig::min_memory`], with which an honest peer
+    /// loses none.
     pub max_memory: usize,
     /// The longest multiplexing period, in nanoseconds.
     pub period: u64,
@@ -38,8 +38,8 @@ pub struct TunnelConfig {
     pub other_packets: OtherPackets,
     /// The largest UDP payload that path MTU discovery tries, in bytes; at least 800.
     pub max_datagram: usize,
-    /// Whether this end initiates handshakes. At least one of the two ends must: one that
-    /// knows the address of the other.
+    /// Whether this end initiates handshakes. At least one of the ends must, and it must know the
+    /// address of the other.
     pub initiates: bool,
     /// The time without a datagram to the peer after which it is probed, in nanoseconds.
     pub keepalive: u64,

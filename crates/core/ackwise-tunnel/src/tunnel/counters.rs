@@ -1,11 +1,9 @@
 //! The counters of one end of a tunnel.
 
-/// What has happened at one end since its start. Bytes of datagrams are without the headers
-/// of IP and UDP.
+/// Counters of one end since its start. Bytes of datagrams exclude the IP and UDP headers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets that were taken into bundles, without those that were given back when the
-    /// peer stopped answering.
+    /// Packets that were bundled, without those that were returned when the peer stopped answering.
     pub packets_in: u64,
     /// The bytes of these packets.
     pub bytes_in: u64,
@@ -29,10 +27,10 @@ pub struct Counters {
     pub packets_out: u64,
     /// The bytes of these packets.
     pub packet_bytes_out: u64,
-    /// Packets from the peer that are not pure ACKs, and were dropped because this end does
-    /// not carry others.
+    /// Packets from the peer that are not pure ACKs, dropped because this end carries only pure
+    /// ACKs.
     pub refused: u64,
-    /// ACKs that shorten a period because their sender waits for them.
+    /// ACKs that shortened a period because their sender waits for them.
     pub expedited: u64,
     /// Datagrams of an unknown type, or of no known session.
     pub unknown_session: u64,
@@ -44,6 +42,6 @@ pub struct Counters {
     pub handshakes_limited: u64,
     /// Bundles that could not be decoded.
     pub undecodable: u64,
-    /// How often the peer stopped answering.
+    /// The number of times that the peer stopped answering.
     pub peer_timeouts: u64,
 }

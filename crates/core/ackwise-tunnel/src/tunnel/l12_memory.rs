@@ -1,5 +1,5 @@
-//! L12: what is known of a peer's flows takes a bounded amount of memory, whatever the peer
-//! says. The peer of these tests has valid keys, and lies.
+//! L12: the state of a peer's flows takes a bounded amount of memory, whatever the peer says. The
+//! peer of these tests has valid keys, and lies.
 
 use super::{Actions, Tunnel, TunnelConfig};
 use crate::session_table::{MAX_SESSIONS, Opened, SessionConfig, SessionTable};
@@ -9,10 +9,10 @@ use crate::{DecodeError, Decoder, Encoder, KeyPair, Packets, Pushed, Security, V
 const VARIANTS: [Variant; 2] = [Variant::Aligned, Variant::Entropy];
 const FLOWS: u16 = 96;
 const SECOND: u64 = 1_000_000_000;
-/// The longest bundle that a UDP datagram holds.
+/// The longest bundle that fits into a UDP datagram.
 const LONGEST: usize = 65_000;
 
-/// The packet as one of another flow: both ports change so that the checksum stays right.
+/// The packet as one of another flow: both ports change so that the checksum stays correct.
 fn of_flow(packet: &[u8], up: u16) -> Vec<u8> {
     let mut packet = packet.to_vec();
     for (at, up) in [(20, up), (22, up.wrapping_neg())] {
@@ -32,7 +32,7 @@ fn one_flow(count: usize) -> Vec<TracedPacket> {
     flow
 }
 
-/// One end, and the sessions of a peer that can say whatever it likes in them.
+/// One end, and the sessions of a peer that can send anything in them.
 struct Liar {
     end: Tunnel,
     sessions: SessionTable,
@@ -66,7 +66,7 @@ impl Liar {
         }
     }
 
-    /// Takes a datagram of the liar, and returns what is sent back.
+    /// Takes a datagram from the liar, and returns the answers.
     fn take(&mut self, datagram: &[u8], now: u64) -> Vec<Vec<u8>> {
         let mut actions = Actions::default();
         let _ = self.end.datagram(datagram, now, &mut actions);
@@ -76,7 +76,7 @@ impl Liar {
         actions.datagrams
     }
 
-    /// Makes a session, which becomes the current one of both.
+    /// Makes a session, which becomes the current one at both ends.
     fn new_session(&mut self, now: u64) {
         let initiation = self.sessions.initiate(now).expect("random numbers");
         for response in self.take(&initiation, now) {
@@ -91,8 +91,8 @@ impl Liar {
         self.take(&datagram, now)
     }
 
-    /// Sends an ACK of each flow in each bundle. The encoder hears no feedback, so each
-    /// leaves a state that the decoder might need.
+    /// Sends an ACK of each flow in each bundle. The encoder receives no feedback, so each leaves a
+    /// state that the decoder might need.
     fn flood(&mut self, encoder: &mut Encoder, acks: &[TracedPacket], now: u64) {
         for seen in acks {
             for flow in 0..FLOWS {
@@ -122,13 +122,14 @@ fn l12_a_peer_that_lies_takes_no_more_memory_than_is_granted() {
             let before = std::mem::replace(&mut restored, liar.end.counters().packets_out);
             assert_eq!(restored - before, 100 * u64::from(FLOWS), "{variant:?}");
         }
-        // Otherwise the limit was never in the way.
+        // Otherwise the limit never took effect.
         assert!(
             liar.largest > liar.limit / 4 * 3,
             "{variant:?}: {}",
             liar.largest
         );
-        // Once it is honest, nothing is missing: its feedback arrives, and all of its ACKs do.
+        // Once the peer is honest, nothing is missing: its feedback arrives, and so do all of its
+        // ACKs.
         let now = 60 * SECOND;
         liar.new_session(now);
         let (mut encoder, undecodable) = (
@@ -150,7 +151,7 @@ fn l12_a_peer_that_lies_takes_no_more_memory_than_is_granted() {
     }
 }
 
-/// The codecs of one direction, between which nothing is lost.
+/// The codecs of one direction, without loss between them.
 struct Direction {
     encoder: Encoder,
     decoder: Decoder,
@@ -158,7 +159,7 @@ struct Direction {
 }
 
 impl Direction {
-    /// Sends the same ACK of so many flows, and returns how many were not compressed.
+    /// Sends the same ACK for this many flows, and returns how many were not compressed.
     fn bundle(&mut self, ack: &TracedPacket, flows: u16) -> Result<usize, DecodeError> {
         for flow in 0..flows {
             self.encoder.push(&of_flow(&ack.packet, flow));
@@ -192,7 +193,7 @@ fn l12_flows_that_were_used_least_recently_are_forgotten_first() {
             both.decoder.forget_flows(decoder / 3);
             assert!(both.decoder.memory() <= decoder - decoder / 3);
         }
-        // The ten that were used last are still known, of the others not all.
+        // The ten used last are still known; not all of the others are.
         assert_eq!(both.bundle(&acks[2], 10), Ok(0));
         match both.bundle(&acks[3], 100) {
             Ok(uncompressed) => assert!(at_encoder && (1..=90).contains(&uncompressed)),

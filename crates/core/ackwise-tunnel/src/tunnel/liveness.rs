@@ -3,10 +3,10 @@
 use super::{Actions, MS, Tunnel};
 use crate::bundle;
 
-/// Bounds of the time after which a peer that does not answer counts as down.
+/// Bounds on the time after which a peer that does not answer counts as down.
 const MIN_PATIENCE: u64 = 20 * MS;
 const MAX_PATIENCE: u64 = 1000 * MS;
-/// How often a peer that is down is probed.
+/// The interval at which a peer that is down is probed.
 const PROBE_INTERVAL: u64 = 250 * MS;
 
 /// A datagram that the peer has to answer.
@@ -41,14 +41,14 @@ impl Tunnel {
         }
     }
 
-    /// How long the peer may take to answer.
+    /// The time that the peer may take to answer.
     fn patience(&self) -> u64 {
         let answer = self.rtt.patience().unwrap_or(MAX_PATIENCE);
         let bundling = 2 * self.config.period;
         (2 * answer + bundling).clamp(MIN_PATIENCE, MAX_PATIENCE)
     }
 
-    /// Probes a peer that is late with its answer, and takes it down if it does not answer.
+    /// Probes a peer that is late to answer, and declares it down if it does not answer.
     pub(super) fn watch_peer(&mut self, now: u64, actions: &mut Actions) {
         let patience = self.patience();
         if self.sessions.current().is_none() {
@@ -76,7 +76,7 @@ impl Tunnel {
         }
     }
 
-    /// When [`Tunnel::watch_peer`] has something to do.
+    /// The time at which [`Tunnel::watch_peer`] has something to do.
     pub(super) fn watch_peer_at(&self) -> u64 {
         if self.session.is_none() {
             return u64::MAX;
@@ -92,8 +92,8 @@ impl Tunnel {
         }
     }
 
-    /// The peer does not answer: waiting packets bypass the tunnel, and so do those that
-    /// come.
+    /// Handles a peer that does not answer: waiting packets bypass the tunnel, and so do those that
+    /// arrive.
     pub(super) fn peer_down(&mut self, actions: &mut Actions) {
         if !std::mem::take(&mut self.peer_up) {
             return;
@@ -129,7 +129,7 @@ impl Tunnel {
         if let Some(number) = self.send(true, now, actions) {
             self.pmtu.sent(size, number, now, patience);
         }
-        // A probe that is lost because of its size says nothing about the peer.
+        // A probe lost because of its size says nothing about the peer.
         self.unanswered = unanswered;
     }
 }

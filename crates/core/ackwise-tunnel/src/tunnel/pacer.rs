@@ -1,16 +1,16 @@
-//! Restored packets that are released evenly over time, so that senders do not burst.
+//! Releases restored packets evenly over time, so that senders do not burst.
 
 use std::collections::VecDeque;
 
 use crate::Packets;
 
-/// The largest number of packets that wait. Beyond it, packets are released at once.
+/// The maximum number of waiting packets. Beyond it, packets are released at once.
 const MAX_WAITING: usize = 4096;
 
-/// The packets that wait, each with its release time.
+/// The waiting packets, each with its release time.
 #[derive(Debug, Default)]
 pub(super) struct Pacer {
-    /// When the last bundle arrived.
+    /// The time at which the last bundle arrived.
     last_bundle_at: u64,
     waiting: VecDeque<(u64, Box<[u8]>)>,
 }
@@ -23,7 +23,7 @@ impl Pacer {
         let count = packets.len() as u64;
         let span = gap.min(period);
         let start = self.waiting.back().map_or(now, |last| last.0.max(now));
-        // Packets of the last bundle that still wait keep their place and time.
+        // Waiting packets of the last bundle keep their order and times.
         let late = start.saturating_sub(now);
         for (i, packet) in (0..).zip(packets.iter()) {
             if self.waiting.len() >= MAX_WAITING || late > span {
@@ -52,7 +52,7 @@ impl Pacer {
         }
     }
 
-    /// When the next packet is due.
+    /// The time at which the next packet is due.
     pub fn next_release(&self) -> u64 {
         self.waiting.front().map_or(u64::MAX, |first| first.0)
     }

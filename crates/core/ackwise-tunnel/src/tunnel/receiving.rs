@@ -1,4 +1,4 @@
-//! Datagrams from the peer: what is in them, and what follows from it.
+//! Datagrams from the peer: their content, and what follows from it.
 
 use super::{Actions, DatagramError, OtherPackets, Source, Tunnel};
 use crate::classifier::is_pure_ack;
@@ -8,12 +8,12 @@ use crate::session_table::Opened;
 use crate::{Decoded, Feedback, Initiation, Packets, Pushed, bundle};
 
 impl Tunnel {
-    /// Takes a datagram from the peer, or from anyone. The result says where the datagrams
-    /// in `actions` have to be sent.
+    /// Takes a datagram from the peer, or from anyone. The result says where the datagrams in
+    /// `actions` have to be sent.
     ///
     /// # Errors
-    /// The datagram could not be opened, or its bundle not be decoded. It had no effect
-    /// then.
+    /// The datagram could not be opened, or its bundle could not be decoded. In this case it had no
+    /// effect.
     pub fn datagram(
         &mut self,
         datagram: &[u8],
@@ -30,7 +30,7 @@ impl Tunnel {
                 self.dispatch(response, now, actions);
                 Ok(Source::Unverified)
             }
-            // The next initiation takes it along.
+            // The next initiation will carry it.
             Opened::Cookie => Ok(Source::Unverified),
             Opened::Established => {
                 self.heard_from_peer();
@@ -56,8 +56,8 @@ impl Tunnel {
     /// known to be the peer's: the initiation may be a replay.
     ///
     /// # Errors
-    /// The initiation is not the peer's, is a replay, or finds no room. It had no effect
-    /// then.
+    /// The initiation is not the peer's, is a replay, or there is no room for it. In this case it
+    /// had no effect.
     pub fn initiation(
         &mut self,
         initiation: Initiation,
@@ -128,7 +128,7 @@ impl Tunnel {
             self.sessions.bound_memory();
         }
         if self.config.other_packets == OtherPackets::Bypass {
-            // A peer that has been taken over must not send anything else through here.
+            // A compromised peer must not be able to send anything else through this end.
             let refused = restored.retain_from(before.0, is_pure_ack);
             decoded.packets -= refused;
             self.counters.refused += refused as u64;
@@ -161,8 +161,8 @@ impl Tunnel {
         });
     }
 
-    /// A request for feedback is answered at once, a bundle of packets with the next bundle
-    /// of this end.
+    /// Answers a request for feedback at once, and a bundle of packets with the next bundle of this
+    /// end.
     fn schedule_feedback(&mut self, index: u8, decoded: &Decoded, now: u64, actions: &mut Actions) {
         if Some(index) != self.session {
             // The ends are about to change to another session.

@@ -8,7 +8,7 @@ use ackwise_tunnel::{Actions, KeyPair, Security, Tunnel, TunnelConfig};
 
 pub const MS: u64 = 1_000_000;
 
-/// What the path does to datagrams.
+/// The effect of the path on datagrams.
 #[derive(Clone, Copy)]
 pub struct Path {
     pub delay: u64,
@@ -28,7 +28,7 @@ pub const CLEAN: Path = Path {
     mtu: 1500,
 };
 
-/// Packets come in at end 0 and go out at end 1.
+/// Packets enter at end 0 and leave at end 1.
 pub struct Harness {
     pub ends: [Tunnel; 2],
     #[allow(dead_code, reason = "only some tests start an end anew")]
@@ -108,7 +108,7 @@ impl Harness {
         self.in_flight.insert((at, self.count), (to, datagram));
     }
 
-    /// Goes on until `until`; no end is woken more often than can be.
+    /// Runs until `until`, and checks that no end is woken more often than possible.
     pub fn run(&mut self, until: u64) {
         let mut steps = 0;
         loop {
@@ -145,7 +145,7 @@ impl Harness {
         self.act(0, actions);
     }
 
-    /// Plays a trace from now on; returns when each packet came in.
+    /// Plays a trace from now on; returns the time at which each packet entered.
     pub fn play(&mut self, trace: &[TracedPacket]) -> HashMap<Vec<u8>, u64> {
         let start = self.now;
         let mut times = HashMap::new();
