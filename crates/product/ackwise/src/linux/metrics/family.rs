@@ -74,7 +74,7 @@ impl Family {
         self
     }
 
-    /// Converts a rate from bits per second to bytes per second.
+    /// Sets the unit to bytes per second, which [`Self::bps`] converts to.
     pub fn in_bytes_per_second(mut self) -> Self {
         self.unit = Some(Unit::Other("bytes_per_second".to_owned()));
         self
