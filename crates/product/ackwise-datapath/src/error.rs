@@ -121,7 +121,7 @@ pub enum Error {
         what: &'static str,
         /// The value that was given.
         value: u64,
-        /// What would do.
+        /// The permitted range.
         range: String,
     },
     /// The congestion-window hint, or requests for ACKs, at a position where no data leave their

@@ -158,11 +158,11 @@ pub struct AckBoxRules {
 /// What a middlebox has seen since it was attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AckBoxCounts {
-    /// Pure ACKs that came.
+    /// Pure ACKs that arrived.
     pub acks: u64,
-    /// Those that it dropped.
+    /// Pure ACKs that it dropped.
     pub dropped: u64,
-    /// Those that came with the bit.
+    /// Pure ACKs that arrived with the bit.
     pub skipped: u64,
 }
 
