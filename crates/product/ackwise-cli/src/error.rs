@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 /// The command succeeded.
 pub const EXIT_OK: u8 = 0;
-/// The request was valid, but it failed.
+/// The request was valid, but failed.
 pub const EXIT_FAILED: u8 = 1;
 /// The request was invalid: an argument, a name, or the content of a file.
 pub const EXIT_BAD_INPUT: u8 = 2;

@@ -36,7 +36,7 @@ struct Attached {
     /// The attachment of the ACK side, then that of the data side.
     attachments: Vec<Attachment>,
     worker: Worker,
-    /// `None` if no policy needs to know who fills the link.
+    /// `None` if nothing needs to know who fills the link.
     _queues: Option<Worker>,
     /// `None` if the policy does not need to know which CPUs are busy.
     _cpus: Option<Worker>,
@@ -200,9 +200,9 @@ impl Prepared {
         })
     }
 
-    /// Like [`Prepared::new`], but fails if the kernel reports to the sender a packet that is
-    /// dropped in the way of withheld ACKs ([`check_silent_drop`]). The check runs while the
-    /// programs are verified, since it is mostly waiting.
+    /// Like [`Prepared::new`], but fails if the sender of a packet that is dropped like a withheld
+    /// ACK gets an error ([`check_silent_drop`]). The check runs while the programs are verified,
+    /// since it is mostly waiting.
     ///
     /// # Errors
     /// As for [`check_silent_drop`] and [`Prepared::new`]. Nothing is attached then.

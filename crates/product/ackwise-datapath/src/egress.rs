@@ -80,7 +80,7 @@ impl Looks {
 struct FairQueue {
     /// Whether others seem to fill the link, so that the answer matters.
     asked: AtomicBool,
-    /// The answer; true until the first look. The policy remembers for 30 s that others fill its
+    /// The answer; true while nothing is known. The policy remembers for 30 s that others fill its
     /// queue, so it must not be told so too early.
     fair: AtomicBool,
 }

@@ -27,7 +27,7 @@ const PACKET: [u8; 20] = [
     0x45, 0, 0, 20, 0, 0, 0, 0, 64, 253, 0, 0, 192, 0, 0, 8, 192, 0, 0, 8,
 ];
 
-/// Checks that the sender of a packet gets no error if it is dropped in the way of withheld ACKs.
+/// Checks that the sender of a packet gets no error if it is dropped like a withheld ACK.
 /// This touches no interface other than a device of its own.
 ///
 /// # Errors

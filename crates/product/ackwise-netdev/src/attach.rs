@@ -139,7 +139,7 @@ impl Attachment {
         self.program
     }
 
-    /// Says whether the interface had no clsact qdisc before.
+    /// Returns whether the interface had no clsact qdisc before.
     #[must_use]
     pub fn made_clsact(&self) -> bool {
         self.made_clsact
@@ -440,7 +440,7 @@ fn verifier_reason(error: &str) -> Option<String> {
     ))
 }
 
-/// Says whether an error means that the kernel is too old for tcx.
+/// Returns whether an error means that the kernel is too old for tcx.
 fn lacks_tcx(error: &ProgramError) -> bool {
     matches!(error, ProgramError::SyscallError(e)
         if e.call == TCX_LINK && matches!(e.io_error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)))

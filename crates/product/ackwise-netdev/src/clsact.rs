@@ -60,7 +60,7 @@ impl Direction {
 /// Adds a clsact qdisc to the interface with this index. Returns `false` if there was one already.
 ///
 /// # Errors
-/// The kernel refuses.
+/// If the kernel refuses.
 pub fn add(index: u32) -> io::Result<bool> {
     let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
     match Netlink::open()?.acknowledged(libc::RTM_NEWQDISC, flags, &clsact(index)) {
@@ -73,7 +73,7 @@ pub fn add(index: u32) -> io::Result<bool> {
 /// Removes the clsact qdisc of the interface with this index, unless it still has filters.
 ///
 /// # Errors
-/// The kernel refuses.
+/// If the kernel refuses.
 pub fn remove_if_unused(index: u32) -> io::Result<()> {
     let mut netlink = Netlink::open()?;
     let mut filters = 0;
@@ -90,7 +90,7 @@ pub fn remove_if_unused(index: u32) -> io::Result<()> {
 /// Adds a filter whose program decides by its return value (`direct-action`).
 ///
 /// # Errors
-/// The kernel refuses, for instance because the interface has no clsact qdisc.
+/// If the kernel refuses, for instance because the interface has no clsact qdisc.
 pub(crate) fn add_filter(new: &NewFilter<'_>) -> io::Result<Filter> {
     let mut body = tcmsg(new.index, 0, new.direction.parent());
     set_info(&mut body, info(new.priority));
@@ -137,7 +137,7 @@ fn push_program(body: &mut Vec<u8>, name: &str, program: BorrowedFd<'_>) {
 /// Returns the BPF filters with this name.
 ///
 /// # Errors
-/// The kernel refuses.
+/// If the kernel refuses.
 pub(crate) fn filters(index: u32, direction: Direction, name: &str) -> io::Result<Vec<Filter>> {
     let request = tcmsg(index, 0, direction.parent());
     let each = |found: &mut Vec<_>, kind, message: &[u8]| {

@@ -72,7 +72,7 @@ impl Listener {
     /// Binds a path. The caller must ensure, for instance by a lock, that nobody else uses it.
     ///
     /// # Errors
-    /// The path cannot be bound.
+    /// If the path cannot be bound.
     pub(crate) fn bind(path: &Path) -> io::Result<Self> {
         UnixListener::bind(path).map(Self)
     }
@@ -91,7 +91,7 @@ impl Server {
     /// `refusal`.
     ///
     /// # Errors
-    /// No thread can be started.
+    /// If a thread cannot be started.
     fn start(
         listener: Listener,
         refusal: String,
@@ -159,7 +159,7 @@ where
     /// Answers requests with the result of `answer` until the server is dropped.
     ///
     /// # Errors
-    /// No thread can be started.
+    /// If a thread cannot be started.
     pub fn serve(
         &self,
         listener: Listener,

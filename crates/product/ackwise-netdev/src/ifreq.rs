@@ -68,7 +68,7 @@ fn ethtool(name: &str, command: u32, data: u32) -> io::Result<u32> {
 /// Returns a value by `SIOCETHTOOL` that is a `struct ethtool_value`; `command` is an `ETHTOOL_G*`.
 ///
 /// # Errors
-/// There is no such interface, or its driver does not know the command.
+/// If there is no such interface, or its driver does not know the command.
 pub fn ethtool_value(name: &str, command: u32) -> io::Result<u32> {
     ethtool(name, command, 0)
 }
@@ -76,7 +76,7 @@ pub fn ethtool_value(name: &str, command: u32) -> io::Result<u32> {
 /// Sets a value by `SIOCETHTOOL` that is a `struct ethtool_value`; `command` is an `ETHTOOL_S*`.
 ///
 /// # Errors
-/// The driver does not know the command, or refuses.
+/// If the driver does not know the command, or refuses.
 pub fn set_ethtool_value(name: &str, command: u32, value: u32) -> io::Result<()> {
     ethtool(name, command, value).map(drop)
 }
@@ -84,7 +84,7 @@ pub fn set_ethtool_value(name: &str, command: u32, value: u32) -> io::Result<()>
 /// Returns the interface's flags.
 ///
 /// # Errors
-/// There is no such interface.
+/// If there is no such interface.
 pub fn flags(fd: &impl AsRawFd, name: &str) -> io::Result<Flags> {
     let mut request = named(name);
     ioctl(fd, libc::SIOCGIFFLAGS, &mut request)?;
@@ -105,7 +105,7 @@ pub fn add_flags(fd: &impl AsRawFd, name: &str, more: Flags) -> io::Result<()> {
 /// Returns the interface's MTU in bytes.
 ///
 /// # Errors
-/// There is no such interface.
+/// If there is no such interface.
 pub fn mtu(fd: &impl AsRawFd, name: &str) -> io::Result<u32> {
     let mut request = named(name);
     ioctl(fd, libc::SIOCGIFMTU, &mut request)?;
@@ -136,7 +136,7 @@ pub fn set_tx_queue_len(fd: &impl AsRawFd, name: &str, packets: i32) -> io::Resu
 /// Returns the interface's link type, an `ARPHRD_*` of the kernel.
 ///
 /// # Errors
-/// There is no such interface.
+/// If there is no such interface.
 pub fn link_type(fd: &impl AsRawFd, name: &str) -> io::Result<u16> {
     let mut request = named(name);
     ioctl(fd, libc::SIOCGIFHWADDR, &mut request)?;

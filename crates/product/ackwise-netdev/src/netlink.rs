@@ -112,8 +112,8 @@ impl Netlink {
     /// Adds a root queue discipline to the interface with this index. `options` is the content of
     /// its `TCA_OPTIONS`.
     ///
+    /// # Errors
     /// If the kernel refuses, for instance because there is one already.
-    /// The kernel refuses, for instance because there is one already.
     pub fn add_root_qdisc(&mut self, index: u32, kind: &str, options: &[u8]) -> io::Result<()> {
         let mut body = tcmsg(index, 0, TC_H_ROOT);
         push_kind(&mut body, kind);
@@ -125,7 +125,7 @@ impl Netlink {
     /// Returns the counters of all queue disciplines in the network namespace.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// If the kernel refuses.
     pub fn qdisc_stats(&mut self) -> io::Result<Vec<QdiscStats>> {
         let every = tcmsg(0, 0, 0);
         self.dump(

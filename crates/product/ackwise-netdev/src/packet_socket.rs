@@ -70,7 +70,7 @@ pub fn open(layer: Layer) -> io::Result<OwnedFd> {
 /// namespace.
 ///
 /// # Errors
-/// There is no such interface.
+/// If there is no such interface.
 pub fn bind(socket: impl AsFd, interface: Option<u32>, receives: Receives) -> io::Result<()> {
     let address = address(Destination {
         interface: interface.unwrap_or(0),

@@ -216,7 +216,7 @@ impl Netlink {
     /// Returns the root of the interface with this index; `None` if it has none, or is gone.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// If the kernel refuses.
     pub fn root(&mut self, index: u32) -> io::Result<Option<Root>> {
         // The answer to a request for a single one is also sent to everybody who listens for
         // changes.
@@ -261,7 +261,7 @@ impl Netlink {
     /// which hold no packets.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// If the kernel refuses.
     pub fn qdiscs(&mut self, index: u32) -> io::Result<Vec<Qdisc>> {
         let every = tcmsg(0, 0, 0);
         self.dump(
@@ -278,7 +278,7 @@ impl Netlink {
     /// Counts the filters of the queue discipline with this handle.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// If the kernel refuses.
     pub fn filters_of(&mut self, index: u32, handle: u32) -> io::Result<usize> {
         self.count_filters(&tcmsg(index, 0, handle))
     }

@@ -81,7 +81,7 @@ impl Netlink {
     /// Returns the interfaces of the default routes in all routing tables.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// If the kernel refuses.
     pub fn default_routes(&mut self) -> io::Result<DefaultRoutes> {
         let mut routes = DefaultRoutes::default();
         for (family, into) in [

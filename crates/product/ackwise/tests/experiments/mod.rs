@@ -396,7 +396,7 @@ impl Ab {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("ready");
         let ready = UnixDatagram::bind(&path).unwrap();
-        // It writes this file after it has dropped root.
+        // It sends to this socket after it has dropped root.
         for path in [directory.path(), &path] {
             fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
         }

@@ -133,7 +133,7 @@ impl Facts {
     /// Asks the kernel and the registry.
     ///
     /// # Errors
-    /// There is no such interface, or the kernel does not answer.
+    /// If there is no such interface, or the kernel does not answer.
     pub fn gather(name: &str) -> Result<Self, Netdev> {
         let missing = || Netdev::NoInterface(name.to_owned());
         let index = ifreq::index_of(name).ok_or_else(missing)?;
