@@ -26,11 +26,11 @@ const DIRECTORY: &str = "/tmp/autorate";
 /// The control group whose CPU time is measured.
 const GROUP: &str = "/sys/fs/cgroup/arm";
 
-/// What sets the rate of cake, if there is a cake.
+/// What sets the rate of cake, if there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arm {
-    /// Only the queue of the modem.
+    /// The queue of the modem alone.
     Nothing,
     /// `ackwise up --up MIN..MAX`.
     Measured,
