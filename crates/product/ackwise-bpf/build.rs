@@ -1,11 +1,11 @@
-//! Compiles the programs of `bpf/` with clang, and refuses to build when the committed
-//! bindings do not fit their headers. It does not need libclang.
+//! Compiles the programs of `bpf/` with clang, and fails the build if the committed bindings do not
+//! match their headers. It does not need libclang.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// An object, and the header whose bindings have the same place in `src/bindings`.
+/// An object, and the header whose bindings are at the same place in `src/bindings`.
 struct Object {
     /// `bpf/<source>.bpf.c` and `bpf/<source>_shared.h`.
     source: &'static str,
@@ -52,11 +52,11 @@ const OBJECTS: [Object; 9] = [
     },
 ];
 
-/// Compiled only with the feature of that name.
+/// The object that is compiled only with the feature of this name.
 const SELFTEST: &str = "selftest";
 
 const MIN_CLANG: u32 = 15;
-/// Versions that are looked for by name, in the order in which they are preferred.
+/// Versions to look for by name, in order of preference.
 const CLANG_VERSIONS: [u32; 8] = [19, 22, 21, 20, 18, 17, 16, 15];
 
 fn main() {
@@ -103,7 +103,7 @@ fn main() {
     }
 }
 
-/// `$ACKWISE_CLANG`, or the first clang in the path that is new enough.
+/// `$ACKWISE_CLANG`, or the first clang in the path that is recent enough.
 fn find_clang() -> String {
     let chosen = env::var("ACKWISE_CLANG").ok();
     let candidates = chosen.clone().map_or_else(
@@ -141,10 +141,10 @@ fn clang_version(clang: &str) -> Option<u32> {
     text.trim().split('.').next()?.parse().ok()
 }
 
-/// Debian keeps `asm/` below a directory named after the architecture, where a
-/// clang that targets BPF does not look. Where the byte order is the same, which is all that BPF
-/// programs take from them, the headers are those of the machine that compiles: the object must not
-/// depend on whether another machine's are installed, too.
+/// Debian keeps `asm/` below a directory named after the architecture, where a clang that targets
+/// BPF does not look. If the byte order is the same, which is all that BPF programs take from these
+/// headers, the compiling machine's are used: the object must not depend on whether another
+/// architecture's are installed.
 fn asm_include() -> Option<PathBuf> {
     let arch = env::var("CARGO_CFG_TARGET_ARCH").ok()?;
     let endian = env::var("CARGO_CFG_TARGET_ENDIAN").ok()?;
@@ -166,14 +166,14 @@ fn multiarch_include(arch: &str) -> Option<PathBuf> {
         a => format!("{a}-linux-gnu"),
     };
     let native = Path::new("/usr/include").join(&triple);
-    // The headers of another architecture, for a cross compiler.
+    // Headers of another architecture, for a cross compiler.
     let cross = Path::new("/usr").join(triple).join("include");
     [native, cross]
         .into_iter()
         .find(|dir| dir.join("asm/types.h").is_file())
 }
 
-/// Runs clang for the BPF target on one source. An error is what clang wrote.
+/// Runs clang for the BPF target on one source. The error is clang's output.
 fn run_clang(clang: &str, root: &Path, source: &Path, more: &[&str]) -> Result<(), String> {
     let endian = env::var("CARGO_CFG_TARGET_ENDIAN").unwrap_or_default();
     let mut command = Command::new(clang);
@@ -187,7 +187,7 @@ fn run_clang(clang: &str, root: &Path, source: &Path, more: &[&str]) -> Result<(
         command.arg("-I").arg(dir);
     }
     if endian == "big" && env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "mips") {
-        // The headers of MIPS are for both byte orders, and its compilers say for which.
+        // MIPS headers serve both byte orders, and its compilers define which.
         command.arg("-D__MIPSEB__");
     }
     let out = command

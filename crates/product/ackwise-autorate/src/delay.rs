@@ -1,4 +1,4 @@
-//! The programs that time the way behind a queue (see `bpf/delay.bpf.c`).
+//! The programs that measure round trips behind a queue (see `bpf/delay.bpf.c`).
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,15 +11,15 @@ use aya::maps::{Array, MapData, PerCpuArray, PerCpuValues};
 use aya::programs::{ProgramError, SchedClassifier, SocketFilter};
 use aya::{Ebpf, EbpfLoader};
 
-/// What holds the programs.
+/// What keeps the programs attached.
 enum Attached {
     /// The filter of this packet socket.
     Socket { _socket: OwnedFd },
-    /// Two programs of tc.
+    /// Two tc programs.
     Tc { _programs: [Attachment; 2] },
 }
 
-/// The programs, which are attached until this is dropped.
+/// The programs, attached until this is dropped.
 pub struct Delay {
     sent: Array<MapData, sys::aw_delay_sent>,
     samples: PerCpuArray<MapData, sys::aw_delay_sample>,
@@ -34,12 +34,12 @@ impl std::fmt::Debug for Delay {
 }
 
 impl Delay {
-    /// Times what passes the interface, behind its queue discipline. `overhead` is what a packet costs
-    /// on the link beyond itself, in bytes; `None` for what the device counts. Takes CAP_BPF and
+    /// Times what passes the interface behind its queue discipline. `overhead` is what a packet
+    /// costs on the link beyond itself, in bytes; `None` uses the device's value. Needs CAP_BPF and
     /// CAP_NET_RAW.
     ///
     /// # Errors
-    /// A right is missing, or the kernel refuses.
+    /// If a capability is missing, or the kernel refuses.
     pub fn behind_qdisc(interface: &Interface, overhead: Option<i32>) -> Result<Self, Error> {
         // The program sees packets from the IP header on.
         let overhead = overhead.unwrap_or(interface.header_len().into());
@@ -53,7 +53,7 @@ impl Delay {
         program.load().map_err(fail)?;
         let socket =
             packet_socket::open(Layer::Network).map_err(Error::system("open a packet socket"))?;
-        // Before it is bound, so that it never gets a packet.
+        // Attach before binding, so that the socket never receives a packet.
         program
             .attach(&socket)
             .map_err(|e| Error::program(&interface.name, &e))?;
@@ -62,11 +62,12 @@ impl Delay {
         Self::of(bpf, Attached::Socket { _socket: socket })
     }
 
-    /// Times what passes the interface, behind the programs of tc that are there already and before its queue
-    /// discipline. `overhead` is what a packet costs on the link beyond itself, in bytes. Takes CAP_BPF and CAP_NET_ADMIN.
+    /// Times what passes the interface, behind the existing tc programs and before its queue
+    /// discipline. `overhead` is what a packet costs on the link beyond itself, in bytes. Needs
+    /// CAP_BPF and CAP_NET_ADMIN.
     ///
     /// # Errors
-    /// A right is missing, or the kernel refuses.
+    /// If a capability is missing, or the kernel refuses.
     pub fn behind_tc(
         interface: &Interface,
         overhead: i32,
@@ -113,7 +114,7 @@ impl Delay {
     /// Returns what has left since the start, as it counts on the link.
     ///
     /// # Errors
-    /// The map cannot be read.
+    /// If the map cannot be read.
     pub fn sent(&self) -> io::Result<Sent> {
         let sent = self.sent.get(&0, 0).map_err(io::Error::other)?;
         Ok(Sent {
@@ -122,14 +123,14 @@ impl Delay {
         })
     }
 
-    /// Returns the round trip that waited least since the last call, if any ended. One that ends
-    /// during the call may be lost.
+    /// Returns the round trip with the shortest wait since the last call, if any ended. A round
+    /// trip that ends during the call may be lost.
     ///
     /// # Errors
-    /// The map cannot be read or written.
+    /// If the map cannot be read or written.
     pub fn sample(&mut self) -> io::Result<Option<Sample>> {
         let values = self.samples.get(&0, 0).map_err(io::Error::other)?;
-        // One that a program has begun to write when all was set to 0 has no time.
+        // A sample that a program had begun to write when all were reset has no time.
         let least = values.iter().filter(|one| one.count > 0 && one.left_ns > 0);
         let Some(least) = least.min_by_key(|one| (one.is_data == 0, one.waited_us)) else {
             return Ok(None);
@@ -146,7 +147,7 @@ impl Delay {
     }
 }
 
-/// Loads the object for programs that see packets which cost `overhead` bytes beyond what they see.
+/// Loads the object. Each packet costs `overhead` bytes beyond the bytes that the programs see.
 fn load(interface: &Interface, overhead: i32) -> Result<Ebpf, Error> {
     let options = sys::aw_delay_options { overhead };
     EbpfLoader::new()

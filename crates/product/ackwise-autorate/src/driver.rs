@@ -1,4 +1,4 @@
-//! The thread that looks, estimates and asks for a rate.
+//! The thread that samples round trips, estimates the rate and sets it.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,52 +18,53 @@ use serde::{Deserialize, Serialize};
 
 use crate::Delay;
 
-/// The time between two looks.
+/// The interval between samples.
 const LOOK: Duration = Duration::from_millis(25);
-/// The time between two looks at the queue itself.
+/// The interval between checks of the queue itself.
 const CHECK: Nanos = 100_000_000;
-/// A rate that differs by less than this part from the one that is set is not set, in thousandths.
+/// A rate that differs from the current one by less than this, in thousandths, is not set.
 const WORTH: u64 = 10;
-/// A rate that differs by more than this part is set at once, in thousandths. Others wait for [`PAUSE`] from the
-/// last one on: a change costs some 180,000 instructions (docs/decisions/0032-measured-rate.md).
+/// A rate that differs by more than this, in thousandths, is set at once. Others wait for [`PAUSE`]
+/// after the last change: a change costs some 180,000 instructions
+/// (docs/decisions/0032-measured-rate.md).
 const AT_ONCE: u64 = 100;
-/// The time between two rates that differ little.
+/// The minimum time between two small changes.
 const PAUSE: Nanos = 50_000_000;
-/// The time within which a rate that was asked for has to be there.
+/// The time within which a requested rate must take effect.
 const PATIENCE: Nanos = 2_000_000_000;
-/// After so long without a look this thread stood still, and perhaps who sets the rate as well: they are in
-/// one control group, which may be frozen.
+/// If there was no check for this long, this thread was stopped, and perhaps also the process that
+/// sets the rate: they are in one control group, which may be frozen.
 const STOOD_STILL: Nanos = 1_000_000_000;
 
-/// What sets the rate, and what becomes of that.
+/// What sets the rate now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// No round trip was timed of late: the rate rises.
+    /// No round trip was timed recently: the rate rises.
     Blind,
-    /// There is too little to send to learn anything: the rate rises.
+    /// Too little is sent to learn anything: the rate rises.
     Idle,
     /// Nothing waits behind the interface: the rate grows.
     Growing,
     /// Something waits behind the interface: the rate follows the link's.
     Following,
-    /// The rate is not measured any more.
+    /// The rate is no longer measured.
     Halted(Halted),
 }
 
-/// Why a rate is not measured any more.
+/// Why a rate is no longer measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Halted {
-    /// The root is another one: somebody has replaced the queue.
+    /// Somebody has replaced the root queue.
     Replaced,
     /// Somebody else has set the rate of the queue.
     RateChanged,
-    /// The kernel does not take the rate.
+    /// The kernel does not accept the rate.
     Refused,
-    /// The process that sets the rate, and puts the queue back at the end, is gone.
+    /// The process that sets the rate, and restores the queue at the end, is gone.
     GuardGone,
-    /// The program or the kernel cannot be asked.
+    /// The programs or the kernel cannot be queried.
     Unreadable,
 }
 
@@ -97,26 +98,26 @@ impl fmt::Display for Halted {
     }
 }
 
-/// A rate that is measured, as it is now.
+/// A measured rate at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
-    /// What the queue is shaped to, bit/s.
+    /// The rate of the queue, bit/s.
     pub rate_bps: u64,
-    /// The least that it may be, bit/s.
+    /// The minimum rate, bit/s.
     pub min_bps: u64,
-    /// The most that it may be, bit/s.
+    /// The maximum rate, bit/s.
     pub max_bps: u64,
-    /// What the link was last seen to carry, bit/s.
+    /// The rate that the link was last seen to carry, bit/s.
     pub link_bps: Option<u64>,
-    /// What sets it.
+    /// What sets the rate.
     pub state: State,
-    /// How often it was changed.
+    /// How often the rate was changed.
     pub changes: u64,
     /// CPU time of the thread that measures, µs.
     pub cpu_us: u64,
 }
 
-/// Shows what goes on.
+/// Gives access to the current rate.
 #[derive(Debug, Clone)]
 pub struct Handle(Arc<Mutex<Shown>>);
 
@@ -126,7 +127,7 @@ struct Shown {
     backlog: Option<Backlog>,
 }
 
-/// What waited in the queue when it was looked at.
+/// The bytes that waited in the queue at a check.
 #[derive(Debug, Clone, Copy)]
 struct Backlog {
     at: Nanos,
@@ -138,14 +139,15 @@ impl Handle {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns how things are.
+    /// Returns the current rate and its state.
     #[must_use]
     pub fn now(&self) -> Measured {
         self.shown().measured
     }
 
-    /// Returns the bytes that waited in the queue at the last look at it; `None` if that was not within
-    /// the last `age`. A list of queues costs some 100,000 instructions, and this one is made anyway.
+    /// Returns the bytes that waited in the queue at the last check; `None` if that was longer ago
+    /// than `age`. Listing the queues costs some 100,000 instructions, and this thread does it
+    /// anyway.
     #[must_use]
     pub fn backlog_bytes(&self, age: Duration) -> Option<u64> {
         self.shown().backlog?.bytes_within(age, monotonic_ns())
@@ -159,7 +161,7 @@ impl Backlog {
     }
 }
 
-/// Everything that measuring a rate takes.
+/// Everything that is needed to measure a rate.
 #[derive(Debug)]
 pub struct Autorate {
     delay: Delay,
@@ -170,8 +172,8 @@ pub struct Autorate {
 }
 
 impl Autorate {
-    /// Is about to measure a rate between `bounds` for the cake of ackwise at the interface with this
-    /// index, which is shaped to the greatest one at first.
+    /// Prepares to measure a rate between `bounds` for ackwise's cake on the interface with this
+    /// index. The cake is shaped to the maximum at first.
     #[must_use]
     pub fn new(delay: Delay, setter: RateSetter, index: u32, bounds: Bounds) -> Self {
         let measured = Measured {
@@ -195,17 +197,17 @@ impl Autorate {
         }
     }
 
-    /// Shows what goes on.
+    /// Returns a handle that shows the current rate.
     #[must_use]
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// Starts the thread, which ends when the worker is dropped. `halted` is told once if it stops to
-    /// measure before.
+    /// Starts the thread, which ends when the worker is dropped. `halted` is called once if the
+    /// thread stops measuring before that.
     ///
     /// # Errors
-    /// The system has no thread, socket or descriptor to give.
+    /// If the system refuses a thread, a socket or a descriptor.
     pub fn start(self, halted: impl FnOnce(Halted) + Send + 'static) -> io::Result<Worker> {
         let lifecycle = Arc::new(Lifecycle::new()?);
         let life = Arc::clone(&lifecycle);
@@ -231,18 +233,18 @@ impl Autorate {
     }
 }
 
-/// A rate that was asked for.
+/// A requested rate.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     bps: u64,
     at: Nanos,
 }
 
-/// The rates that were asked for: the first is the last one that was seen in the kernel.
+/// The requested rates; the first is the one last seen in the kernel.
 #[derive(Debug)]
 struct Rates {
     asked: VecDeque<Asked>,
-    /// The last look at the kernel's.
+    /// When the kernel's rate was last checked.
     looked_at: Nanos,
 }
 
@@ -258,7 +260,7 @@ impl Rates {
         self.asked.push_back(Asked { bps, at });
     }
 
-    /// Says what a root means.
+    /// Judges the current root.
     fn judge(&mut self, root: &Qdisc, now: Nanos) -> Result<(), Halted> {
         let Some(there) = root.cake_rate_bps().filter(|_| root.is_ours()) else {
             return Err(Halted::Replaced);
@@ -266,15 +268,15 @@ impl Rates {
         self.found(there, now)
     }
 
-    /// Says what it means that the kernel has this rate. The same rate may have been asked for more than
-    /// once: it is the first of those whose successor is not overdue.
+    /// Judges the rate found in the kernel. If it was requested more than once, it counts as the
+    /// first such request whose successor is not overdue.
     fn found(&mut self, bps: u64, now: Nanos) -> Result<(), Halted> {
         let last_look = std::mem::replace(&mut self.looked_at, now);
         if now.saturating_sub(last_look) > STOOD_STILL {
-            // Nobody was there to set what was asked for: it has its time from now on.
+            // Nothing could be set meanwhile: the time for all requests starts now.
             self.asked.iter_mut().for_each(|asked| asked.at = now);
         }
-        // The kernel counts bytes a second.
+        // The kernel counts in bytes per second.
         let is_there = |asked: &Asked| asked.bps / 8 == bps / 8;
         let is_overdue = |asked: &Asked| now.saturating_sub(asked.at) > PATIENCE;
         let place = self.asked.iter().enumerate().position(|(place, asked)| {
@@ -294,7 +296,7 @@ impl Rates {
         self.asked.back().map_or(0, |asked| asked.bps)
     }
 
-    /// Whether a rate differs enough to be worth a message now.
+    /// Returns whether a rate differs enough to be requested now.
     fn is_worth(&self, bps: u64, now: Nanos) -> bool {
         let asked_at = self.asked.back().map_or(0, |asked| asked.at);
         let parts = match now.saturating_sub(asked_at) {
@@ -311,20 +313,20 @@ struct Thread {
     rates: Rates,
     netlink: Netlink,
     backlog: Option<Backlog>,
-    /// What the queue had dropped at the last look at it.
+    /// The queue's drop count at the last check.
     drops: u32,
-    /// Whether it dropped anything between the last two.
+    /// Whether it dropped anything between the last two checks.
     has_dropped: bool,
     changes: u64,
 }
 
 impl Thread {
-    /// Measures until it is told to end, or cannot go on; returns why.
+    /// Measures until it is told to end, or cannot continue; then returns why.
     fn run(&mut self, life: &Lifecycle) -> Option<Halted> {
         while !life.should_stop() {
             match self.look() {
                 Ok(()) => {}
-                // The daemon finds that out by itself, and ends.
+                // The daemon detects this itself, and ends.
                 Err(Stop::InterfaceGone) => return None,
                 Err(Stop::Halted(why)) => return Some(why),
             }
@@ -358,7 +360,7 @@ impl Thread {
         Ok(())
     }
 
-    /// Looks whether the queue is still the one that is to be set.
+    /// Checks that the queue is still the one to be set.
     fn check(&mut self, now: Nanos) -> Result<(), Stop> {
         let root = self.netlink.root(self.all.index);
         let Some(root) = root.map_err(|e| unreadable(&e))? else {
@@ -367,7 +369,7 @@ impl Thread {
                 false => Stop::InterfaceGone,
             });
         };
-        // What waits in another's queue says nothing of ours.
+        // What waits in another's queue says nothing about ours.
         self.rates.judge(&root.qdisc, now).map_err(Stop::Halted)?;
         let is_first = self.backlog.is_none();
         self.backlog = Some(Backlog {
@@ -404,7 +406,7 @@ impl Thread {
     }
 }
 
-/// Why there is no further look.
+/// Why the thread stops.
 enum Stop {
     InterfaceGone,
     Halted(Halted),
@@ -432,7 +434,7 @@ mod tests {
         assert_eq!(told(7_151), None);
     }
 
-    /// What a look at each tenth of a second finds, up to this time.
+    /// The results of a check every tenth of a second until this time.
     fn looks(rates: &mut Rates, bps: u64, until_ms: Nanos) -> Result<(), Halted> {
         const MS: Nanos = 1_000_000;
         while rates.looked_at + 100 * MS < until_ms * MS {
@@ -448,7 +450,7 @@ mod tests {
         for (bps, at) in [(2_000_000, 10), (1_000_000, 11), (3_000_000, 12)] {
             rates.ask(bps, at * second);
         }
-        // The process that sets the rate is late: none is set yet, then the first, then each in turn.
+        // The process that sets the rate is late: no rate is set at first, then each in turn.
         for bps in [1_000_000, 2_000_000, 1_000_000, 3_000_000] {
             assert_eq!(rates.found(bps, 12 * second), Ok(()), "{bps}");
         }
@@ -459,7 +461,7 @@ mod tests {
         for (bps, at) in [(2_000_000, 20), (3_000_000, 21)] {
             rates.ask(bps, at * second);
         }
-        // The last one was set, and stays.
+        // The last rate was set, and stays.
         assert_eq!(looks(&mut rates, 3_000_000, 40_000), Ok(()));
         rates.ask(2_000_000, 41 * second);
         assert_eq!(looks(&mut rates, 3_000_000, 43_000), Ok(()));
@@ -471,11 +473,11 @@ mod tests {
         let mut rates = Rates::new(1_000_000);
         assert_eq!(looks(&mut rates, 1_000_000, 10_000), Ok(()));
         rates.ask(2_000_000, 10_010_000_000);
-        // Both are frozen for ten seconds, and this one runs first.
+        // Both are frozen for ten seconds, and this thread runs first.
         assert_eq!(rates.found(1_000_000, 20_000_000_000), Ok(()));
         assert_eq!(looks(&mut rates, 1_000_000, 21_000), Ok(()));
         assert_eq!(looks(&mut rates, 2_000_000, 24_000), Ok(()));
-        // Who does nothing although both go on does not.
+        // A setter that does nothing although both run is reported.
         rates.ask(3_000_000, 24_010_000_000);
         assert_eq!(rates.found(2_000_000, 34_000_000_000), Ok(()));
         assert_eq!(looks(&mut rates, 2_000_000, 36_000), Ok(()));

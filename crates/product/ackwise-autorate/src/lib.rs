@@ -1,4 +1,4 @@
-//! Drives the rate of the kernel's cake by what the link behind it carries.
+//! Adjusts the rate of the kernel's cake to what the link behind it carries.
 //!
 //! ```text
 //!   flows ──► cake (ac40:) ──► packet socket's filter ──► driver, modem, … ──► far end
@@ -7,8 +7,8 @@
 //!            guard ◄── pipe ── this thread: Estimator ◄── echoes ──────┘
 //! ```
 //!
-//! The rate is changed by rtnetlink in place: no packet is lost, and a root that is not the one of ackwise
-//! is never touched. [`Measured`] says what is going on.
+//! The rate is changed in place by rtnetlink: no packet is lost, and a root that is not ackwise's
+//! is never touched. [`Measured`] describes the current state.
 
 mod delay;
 mod driver;

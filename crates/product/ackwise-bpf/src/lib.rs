@@ -1,14 +1,13 @@
 //! The eBPF programs of `bpf/` as objects, and the types that they share with their
 //! loaders.
 //!
-//! Each module is one object: its bytes in `OBJECT`, and the structs and constants of
-//! its header. `build.rs` compiles the programs with clang. The bindings are committed
-//! (`scripts/bindings` writes them), and the build compares their layout with the
-//! headers: see `README.md`.
+//! Each module is one object: its bytes in `OBJECT`, and the structs and constants of its header.
+//! `build.rs` compiles the programs with clang. The bindings are committed (`scripts/bindings`
+//! generates them), and the build compares their layout with the headers: see `README.md`.
 
 mod bindings;
 
-/// The bytes of an object that `build.rs` compiled, aligned as its reader wants them.
+/// The bytes of an object compiled by `build.rs`, aligned as its reader requires.
 macro_rules! object {
     ($name:literal) => {
         aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/", $name, ".bpf.o"))
@@ -18,8 +17,8 @@ macro_rules! object {
 macro_rules! pod {
     ($($t:ty),+ $(,)?) => {
         $(
-            // SAFETY: a C struct of integers without references; every bit pattern is a
-            // value, and the kernel copies it whole.
+            // SAFETY: a C struct of integers without references; every bit pattern is valid, and
+            // the kernel copies it as a whole.
             unsafe impl aya::Pod for $t {}
         )+
     };
@@ -54,7 +53,7 @@ pub mod selftest {
     pod!(aw_selftest_options, aw_replay, aw_ack_box);
 }
 
-/// Takes the packets that leave by an interface to the gateway (`bpf/gateway.bpf.c`).
+/// Redirects the packets that leave through an interface to the gateway (`bpf/gateway.bpf.c`).
 pub mod gateway {
     pub use crate::bindings::gateway::*;
 
@@ -74,7 +73,7 @@ pub mod echo {
     pod!(aw_echo_options, aw_echo_counters);
 }
 
-/// Times the way behind an interface's queue (`bpf/delay.bpf.c`).
+/// Measures round trips behind an interface's queue (`bpf/delay.bpf.c`).
 pub mod delay {
     pub use crate::bindings::delay::*;
 
@@ -84,7 +83,7 @@ pub mod delay {
     pod!(aw_delay_options, aw_delay_sent, aw_delay_sample);
 }
 
-/// Drops packets as the datapath does, to see whether the sender is told (`bpf/silence.bpf.c`).
+/// Drops packets as the datapath does, to check whether the sender is told (`bpf/silence.bpf.c`).
 pub mod silence {
     pub use crate::bindings::silence::*;
 
@@ -94,7 +93,7 @@ pub mod silence {
     pod!(aw_silence_options);
 }
 
-/// Takes ACKs that leave by an interface to the tunnel (`bpf/tunnel.bpf.c`).
+/// Redirects the ACKs that leave through an interface to the tunnel (`bpf/tunnel.bpf.c`).
 pub mod tunnel {
     pub use crate::bindings::tunnel::*;
 

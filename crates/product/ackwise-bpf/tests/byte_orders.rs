@@ -1,6 +1,6 @@
-//! The BPF objects of both byte orders compile without a warning. The build has those of its
-//! target's order, and the loader's library reads them. `scripts/test-foreign` runs this as a
-//! program of a big-endian machine, too.
+//! The BPF objects of both byte orders compile without a warning. The build contains those of its
+//! target's order, and the loader's library reads them. `scripts/test-foreign` also runs this test
+//! as a program of a big-endian machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,7 +23,7 @@ fn sources() -> Vec<PathBuf> {
     sources
 }
 
-/// The directory with `asm/`, where a clang that targets BPF does not look.
+/// The directory that contains `asm/`, where a clang that targets BPF does not look.
 fn asm_headers() -> PathBuf {
     let arch = match std::env::consts::ARCH {
         "arm" => "arm-linux-gnueabihf".to_owned(),
@@ -53,7 +53,7 @@ fn compile(source: &Path, target: &str, object: &Path) -> Vec<u8> {
     std::fs::read(object).expect("an object")
 }
 
-/// The byte order of an ELF file, which is the order of the machine that may load it.
+/// Returns whether an ELF file is for a big-endian machine.
 fn is_big_endian(object: &[u8]) -> bool {
     assert_eq!(&object[..4], b"\x7fELF");
     // EI_DATA: 1 is little endian, 2 is big endian.

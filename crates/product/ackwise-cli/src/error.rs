@@ -1,17 +1,17 @@
-//! What goes wrong, and the exit code that says which kind it was.
+//! Errors, and the exit code that tells their kind.
 
 use std::error::Error;
 use std::fmt;
 use std::io::{self, Write};
 
-/// The command did what it was asked to.
+/// The command succeeded.
 pub const EXIT_OK: u8 = 0;
-/// It was asked for something sensible, and that failed.
+/// The request was valid, but failed.
 pub const EXIT_FAILED: u8 = 1;
-/// It was asked for something that cannot be: an argument, a name, a file's content.
+/// The request was invalid: an argument, a name, or the content of a file.
 pub const EXIT_BAD_INPUT: u8 = 2;
 
-/// Bad input: what, where, and how to mend it. Ends with [`EXIT_BAD_INPUT`].
+/// Bad input: what is wrong, where, and how to fix it. Exits with [`EXIT_BAD_INPUT`].
 #[derive(Debug)]
 pub struct BadInput {
     what: String,
@@ -19,7 +19,7 @@ pub struct BadInput {
 }
 
 impl BadInput {
-    /// Says what is wrong.
+    /// Creates an error that says what is wrong.
     pub fn new(what: impl fmt::Display) -> Self {
         Self {
             what: what.to_string(),
@@ -27,7 +27,7 @@ impl BadInput {
         }
     }
 
-    /// Says how to mend it.
+    /// Adds how to fix it.
     pub fn mend(mut self, how: impl fmt::Display) -> Self {
         self.mend = Some(how.to_string());
         self
@@ -72,13 +72,13 @@ pub fn print(program: &str, error: &anyhow::Error) {
     let mut said = error.to_string();
     for cause in error.chain().skip(1) {
         let cause = cause.to_string();
-        // Libraries that print their source themselves would say it twice.
+        // Libraries that print their source themselves would repeat it.
         if !said.contains(&cause) {
             text.push_str(&format!("\n  because: {cause}"));
             said.push_str(&cause);
         }
     }
-    // The exit code says that there was an error, also if nobody can read of it.
+    // The exit code reports the error even if nobody can read the message.
     let _ = write!(io::stderr().lock(), "{}", crate::journal::error(&text));
 }
 

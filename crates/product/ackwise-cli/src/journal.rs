@@ -1,5 +1,5 @@
-//! Lines for the journal: each begins with its priority (sd-daemon(3)), by which `journalctl -p`
-//! chooses.
+//! Lines for the journal. Each begins with its priority (sd-daemon(3)), by which `journalctl -p`
+//! filters.
 
 use std::fmt;
 
@@ -11,8 +11,8 @@ use tracing_subscriber::registry::LookupSpan;
 /// `LOG_ERR` of syslog(3).
 const ERR: u8 = 3;
 
-/// Whether standard error is a stream of the journal: the service manager names it by device and
-/// inode (systemd.exec(5), `$JOURNAL_STREAM`).
+/// Returns whether standard error is connected to the journal: the service manager identifies that
+/// stream by device and inode (systemd.exec(5), `$JOURNAL_STREAM`).
 #[cfg(unix)]
 pub fn is_stderr() -> bool {
     use std::os::fd::AsFd;
@@ -24,19 +24,19 @@ pub fn is_stderr() -> bool {
     about.is_ok_and(|about| named == format!("{}:{}", about.dev(), about.ino()))
 }
 
-/// Where there is no journal.
+/// This system has no journal.
 #[cfg(not(unix))]
 pub fn is_stderr() -> bool {
     false
 }
 
-/// A text whose lines are all of this priority.
+/// Prefixes each line of a text with a priority.
 fn prefixed(priority: u8, text: &str) -> String {
     let lines = text.lines().map(|line| format!("<{priority}>{line}\n"));
     lines.collect()
 }
 
-/// What is printed of an error.
+/// The text of an error as it is printed.
 pub fn error(text: &str) -> String {
     match is_stderr() {
         true => prefixed(ERR, text),
@@ -53,7 +53,7 @@ fn priority(level: &Level) -> u8 {
     }
 }
 
-/// Formats as something else does, with the priority before each line.
+/// A formatter that puts the priority before each line of another formatter's output.
 pub struct Prefixed<F>(pub F);
 
 impl<S, N, F> FormatEvent<S, N> for Prefixed<F>

@@ -1,5 +1,5 @@
-//! What the commands `ackwise` and `ackwise-lab` share: the options that every subcommand takes,
-//! errors with the exit codes that they end with, text on a terminal, and manual pages.
+//! What the commands `ackwise` and `ackwise-lab` share: the options of every subcommand, errors and
+//! their exit codes, text on a terminal, and manual pages.
 
 pub mod error;
 mod journal;
@@ -44,8 +44,8 @@ pub enum Format {
 }
 
 /// Sends the log to standard error: warnings, with one `--verbose` also information, with two
-/// everything. The environment variable `RUST_LOG` takes precedence: a level, or levels of crates and
-/// modules, `info,ackwise_tunneld=debug`; one that is not understood is not heeded.
+/// everything. The environment variable `RUST_LOG` takes precedence: a level, or levels of crates
+/// and modules, `info,ackwise_tunneld=debug`. An invalid value is ignored.
 pub fn start_log(verbose: u8) {
     let level = match verbose {
         0 => LevelFilter::WARN,
@@ -72,7 +72,7 @@ pub fn start_log(verbose: u8) {
     tracing_subscriber::registry().with(log).with(filter).init();
 }
 
-/// What `RUST_LOG` asks for; `None` if that is nothing, or is not understood.
+/// Parses `RUST_LOG`; `None` if it is empty or invalid.
 fn targets(wanted: &str) -> Option<Targets> {
     let directives = wanted.split(',').map(str::trim);
     let directives: Vec<_> = directives.filter(|one| !one.is_empty()).collect();
@@ -82,8 +82,8 @@ fn targets(wanted: &str) -> Option<Targets> {
     }
 }
 
-/// Prints the error of a command, if it has one, and returns the exit code that belongs to it.
-/// `is_bad_input` recognises the errors of the program's own libraries.
+/// Prints the error of a command, if there is one, and returns the exit code. `is_bad_input`
+/// recognises the errors of the program's own libraries.
 pub fn finish(
     program: &str,
     result: anyhow::Result<()>,

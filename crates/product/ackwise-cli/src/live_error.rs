@@ -1,8 +1,8 @@
-//! Which errors of what works on live packets are bad input.
+//! Which errors on live packets are bad input.
 
 use std::error::Error;
 
-/// Whether an error of the datapath, the gateway or the tunnel means bad input.
+/// Returns whether an error of the datapath, the gateway or the tunnel means bad input.
 pub fn is_bad_input(error: &(dyn Error + 'static)) -> bool {
     use ackwise_datapath::Error as Datapath;
 
@@ -29,7 +29,7 @@ pub fn is_bad_input(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// Whether somebody has named an interface or a user that cannot be used.
+/// Returns whether the error is about a given interface or user that cannot be used.
 fn is_bad_name(error: &ackwise_netdev::Error) -> bool {
     use ackwise_netdev::Error;
 
@@ -43,7 +43,8 @@ fn is_bad_name(error: &ackwise_netdev::Error) -> bool {
     )
 }
 
-/// Whether an interface is not there. The one of a tunnel is named in its file, which is right: the interface may come.
+/// Returns whether an interface is missing. A tunnel's interface is named in its file, which may be
+/// right: the interface may appear later.
 fn is_absent(error: &ackwise_netdev::Error) -> bool {
     matches!(error, ackwise_netdev::Error::NoInterface(_))
 }
@@ -59,7 +60,7 @@ mod tests {
         assert_eq!(exit_code(&error.into(), |_| false), EXIT_BAD_INPUT);
     }
 
-    /// Its unit tries again: an interface may come late.
+    /// The tunnel's unit tries again, since an interface may appear late.
     #[test]
     fn an_interface_of_a_tunnel_that_is_not_there_is_no_bad_input() {
         let absent = || ackwise_netdev::Error::NoInterface("wan0".to_owned());

@@ -1,4 +1,4 @@
-//! Manual pages from the arguments that clap knows.
+//! Generates manual pages from clap's arguments.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -9,17 +9,17 @@ use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
-/// Writes a page into `directory` for the command and one for each of its subcommands that is
-/// not hidden: `ackwise.8`, `ackwise-gateway.8`, `ackwise-gateway-up.8`. The directory is made if
-/// it is missing; pages of these names are replaced.
+/// Writes a page into `directory` for the command and one for each visible subcommand: `ackwise.8`,
+/// `ackwise-gateway.8`, `ackwise-gateway-up.8`. The directory is created if it is missing; existing
+/// pages are replaced.
 ///
 /// # Errors
 ///
-/// The directory cannot be made, or a page cannot be written.
+/// If the directory cannot be created, or a page cannot be written.
 pub fn write(command: Command, section: &str, directory: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(directory)
         .with_context(|| format!("cannot make the directory {}", directory.display()))?;
-    // clap's own subcommand `help` says nothing that the pages do not.
+    // The pages cover everything that clap's own subcommand `help` says.
     let mut command = command.disable_help_subcommand(true);
     command.build();
     pages(command, section, directory)
@@ -49,7 +49,7 @@ fn render(page: &Man, notes: Option<&str>, path: &Path) -> io::Result<()> {
     file.flush()
 }
 
-/// The text below the options, whose lines stay as they are: examples and tables.
+/// The text below the options, printed verbatim: examples and tables.
 fn verbatim(text: &str) -> Roff {
     let (heading, body) = match text.strip_prefix("Examples:\n") {
         Some(examples) => ("EXAMPLES", examples),

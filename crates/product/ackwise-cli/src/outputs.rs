@@ -1,4 +1,4 @@
-//! The files that a command is to write, looked at before it begins to work.
+//! Checks the files that a command is to write before it starts.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::BadInput;
 
-/// Refuses an output that cannot be written, that is one of the inputs, or that is named twice. What the
-/// files have is not touched.
+/// Refuses an output that cannot be written, that is also an input, or that is named twice. The
+/// contents of the files are not changed.
 ///
 /// # Errors
 /// The first file that is refused, and why.
@@ -36,7 +36,8 @@ pub fn check<'a>(
     Ok(())
 }
 
-/// One name for a file however its path is written; `None` for what keeps nothing, as a terminal.
+/// A canonical name for a file, however its path is written; `None` for what stores nothing, such
+/// as a terminal.
 fn file(path: &Path) -> Option<PathBuf> {
     match path.metadata() {
         Ok(meta) if !meta.is_file() => None,
@@ -49,11 +50,11 @@ fn file(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Whether a file can be written here.
+/// Checks that a file can be written here.
 fn writable(path: &Path) -> Result<(), BadInput> {
     let meta = path.metadata();
     let existed = meta.is_ok();
-    // To open a pipe is to wait for its reader.
+    // Opening a pipe would block until it has a reader.
     if meta.is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
         return Ok(());
     }
@@ -66,7 +67,7 @@ fn writable(path: &Path) -> Result<(), BadInput> {
         .open(path)
         .map_err(refused)?;
     if !existed {
-        // If it stays, it is empty.
+        // If removing fails, an empty file stays.
         let _ = fs::remove_file(path);
     }
     Ok(())

@@ -1,14 +1,14 @@
-//! Reads a policy and its parameters from arguments or from a scenario.
+//! Parses a policy and its parameters from arguments or from a scenario.
 
 use ackwise_policy::{Config, Policy};
 
 use crate::error::BadInput;
 
-/// The policy of that name, or an error that helps.
+/// The policy of this name, or an error that lists the policies.
 ///
 /// # Errors
 ///
-/// No policy has this name; the error lists those there are.
+/// If no policy has this name.
 pub fn by_name(name: &str) -> Result<Policy, BadInput> {
     Policy::by_name(name).map_err(|e| {
         let advice = e.advice();
@@ -16,11 +16,12 @@ pub fn by_name(name: &str) -> Result<Policy, BadInput> {
     })
 }
 
-/// `--policy NAME --set KEY=VALUE …`, or `--policy NAME:KEY=VALUE,…` as a policy is shown.
+/// Parses `--policy NAME --set KEY=VALUE …`, or `--policy NAME:KEY=VALUE,…`, the form in which a
+/// policy is displayed.
 ///
 /// # Errors
 ///
-/// The policy or a parameter is unknown, or a value is out of its range.
+/// If the policy or a parameter is unknown, or a value is out of range.
 pub fn configure(policy: &str, settings: &[String]) -> Result<Config, BadInput> {
     let (name, inline) = policy.split_once(':').unwrap_or((policy, ""));
     let known = by_name(name)?;
@@ -34,7 +35,7 @@ pub fn configure(policy: &str, settings: &[String]) -> Result<Config, BadInput> 
     Ok(config)
 }
 
-/// Sets parameters, each of which is given once. With each comes the argument that has it.
+/// Sets parameters, each at most once. Each comes with the argument that contains it.
 fn set_all<'a>(
     config: &mut Config,
     settings: impl Iterator<Item = (String, &'a str)>,

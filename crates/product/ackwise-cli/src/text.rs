@@ -1,11 +1,11 @@
-//! What a person reads on a terminal: aligned columns, rounded numbers.
+//! Text for a person on a terminal: aligned columns, rounded numbers.
 
 use std::io::{self, IsTerminal, Write};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-/// Lines up columns, two spaces apart; `right` says which of them hold numbers. No line ends in
-/// spaces.
+/// Aligns columns, two spaces apart; `right` says which of them contain numbers. Lines have no
+/// trailing spaces.
 pub fn columns(rows: &[Vec<String>], right: &[bool]) -> String {
     if rows.is_empty() {
         return String::new();
@@ -45,7 +45,7 @@ pub fn micros(us: f64) -> String {
     scaled(us, 1000.0, &[" µs", " ms", " s", " ks"])
 }
 
-/// A part of a whole in per cent.
+/// A part of a whole in percent.
 pub fn share(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "-".to_owned();
@@ -64,7 +64,7 @@ pub fn uptime(seconds: f64) -> String {
     }
 }
 
-/// The name that a value has in JSON.
+/// The name of a value in JSON.
 pub fn json_name(value: &impl serde::Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(name)) => name,
@@ -87,11 +87,11 @@ fn scaled(n: f64, step: f64, units: &[&str]) -> String {
     format!("{n:.digits$}{}", units[unit])
 }
 
-/// Writes to standard output; a reader that went away (`| head`) is no error.
+/// Writes to standard output. A reader that has gone (`| head`) is not an error.
 ///
 /// # Errors
 ///
-/// Standard output cannot be written for another reason.
+/// If standard output cannot be written for another reason.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -100,21 +100,21 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Writes a line to standard error. Nothing is lost if nobody reads it.
+/// Writes a line to standard error. It does not matter if nobody reads it.
 pub fn note(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// Writes a value as JSON with a line end.
+/// Writes a value as JSON with a newline.
 ///
 /// # Errors
 ///
-/// The value has no form in JSON, or standard output cannot be written.
+/// If the value cannot be converted to JSON, or standard output cannot be written.
 pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     print(&format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
-/// Whether somebody watches standard error.
+/// Returns whether somebody watches standard error.
 pub fn watched() -> bool {
     io::stderr().is_terminal()
 }

@@ -1,15 +1,15 @@
-//! Reads durations from arguments.
+//! Parses durations from arguments.
 
 use std::time::Duration;
 
 use ackwise_config::units;
 
-/// What runs for longer than a day is a service and has no duration.
+/// A process that is to run for longer than a day is a service and has no duration.
 const MAX_DURATION: Duration = Duration::from_secs(86_400);
 
-/// Reads a duration as configurations and scenarios write it: a number and a unit, `30s`,
-/// `500 ms` or `5 min`. It lies above 0 and is at most a day. The error says what is wrong, as
-/// clap's value parsers want it.
+/// Parses a duration as in configurations and scenarios: a number and a unit, `30s`, `500 ms` or `5
+/// min`. It must be above 0 and at most a day. The error is a message, as clap's value parsers
+/// expect it.
 ///
 /// # Errors
 ///

@@ -1,4 +1,5 @@
-//! Subcommands whose arguments are not looked at: another program has them, or another system.
+//! Subcommands whose arguments are not parsed: they belong to another program, or to another
+//! system.
 
 use std::ffi::OsString;
 use std::marker::PhantomData;
@@ -24,11 +25,11 @@ pub fn subcommand(name: &'static str) -> Command {
 
 /// The subcommands of a program that need Linux.
 pub trait Names {
-    /// As they are typed.
+    /// The names as typed on the command line.
     const NAMES: &'static [&'static str];
 }
 
-/// One of them, where there is no Linux.
+/// A subcommand that needs Linux, on another system.
 #[derive(Debug)]
 pub struct NeedsLinux<N> {
     name: String,
@@ -36,7 +37,7 @@ pub struct NeedsLinux<N> {
 }
 
 impl<N> NeedsLinux<N> {
-    /// What it ends with.
+    /// The error with which it ends.
     pub fn refuse(&self) -> BadInput {
         BadInput::new(format!("'{}' needs Linux", self.name))
             .mend("run it there; --help lists what this program does on this system")

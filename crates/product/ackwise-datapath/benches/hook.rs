@@ -1,4 +1,4 @@
-//! What a packet costs at the hook, what loading takes, and what a flood does.
+//! Measures what a packet costs at the hook, what loading takes, and what a flood does.
 //!
 //! `cargo bench -p ackwise-datapath [-- --format json]`, as root.
 
@@ -12,23 +12,24 @@ use ackwise_datapath::{Datapath, Lateness, Options, Programs, sys};
 use common::{Flow, Pair, SYN, Seg, Topology, Wire, host, link, ms};
 use serde_json::{Value, json};
 
-/// The machine is shared: the least of many short runs, taken in turns.
+/// The machine is shared, so the minimum of many short runs, taken in turns, counts.
 const ROUNDS: u32 = 25;
-/// Before them: a policy takes two rounds of a flow's ACKs for its start.
+/// Warm-up rounds before them: a policy needs two rounds of a flow's ACKs for its start.
 const WARM_UP: u32 = 3;
 const REPEAT: u32 = 20_000;
 const MSS: usize = 1000;
-/// What a row is called whose ACKs stay.
+/// The name of rows whose ACKs are withheld.
 const HELD: &str = "ACK withheld";
-/// The round trip of a flow, far longer than one run takes.
+/// The round trip of a flow, far longer than a run takes.
 const RTT: Duration = Duration::from_millis(20);
-/// Beyond the empty program, ns: what this project allows itself.
+/// The project's targets for the cost beyond the empty program, ns.
 const DATA_TARGET: u128 = 60;
 const HELD_TARGET: u128 = 120;
-/// Past its bound D, on an idle machine, us: half of the held ACKs, and 99 of 100.
+/// The targets for lateness beyond the bound D on an idle machine, us: for half of the held ACKs,
+/// and for 99 of 100.
 const LATE_TARGETS: (u64, u64) = (200, 5000);
 
-/// A wire whose other end drops everything.
+/// A link whose other end drops everything.
 const BENCH: Topology = Topology {
     nodes: &[host("here"), host("there")],
     links: &[link("here.bench0", "there.bench1").without_addresses()],
@@ -41,7 +42,7 @@ const POLICIES: [(&str, &str); 4] = [
     ("rate-limit", "rate-limit"),
 ];
 
-/// One packet, at one program, again and again.
+/// One packet that is run through one program repeatedly.
 struct Case {
     name: String,
     programs: usize,
@@ -49,7 +50,7 @@ struct Case {
     packet: Vec<u8>,
     target: Option<u128>,
     ns: u128,
-    /// ACKs that the programs counted, and how many of them were withheld.
+    /// The ACKs that the programs counted, and the number of them that were withheld.
     acks: (u64, u64),
 }
 
@@ -62,13 +63,13 @@ fn load(policy: &str, step: usize) -> Programs {
     p
 }
 
-/// Time stamps of data that echo `echoed`, or of an ACK.
+/// Timestamps of data that echo `echoed`, or of an ACK.
 fn time_stamps(echoed: u8) -> Vec<u8> {
     vec![1, 1, 8, 10, 0, 0, 0, 9, 0, 0, 0, echoed]
 }
 
-/// A flow that has started, at a policy that may thin it. Its path is of [`RTT`]: data echo the
-/// ACK before them once, after that time, and afterwards an older one.
+/// A flow that has started, with a policy that may thin it. Its path has the round trip [`RTT`]:
+/// data echo the preceding ACK once after that time, and an older one afterwards.
 fn started(p: &Programs) -> (Vec<u8>, Vec<u8>) {
     let data = |echoed| {
         let mut seg = Seg::data(1000, MSS);
@@ -119,9 +120,9 @@ fn cases() -> (Vec<Programs>, Vec<Case>) {
         add(&what, i, "ackwise_acks", &ack, None);
         programs.push(p);
     }
-    // Small steps: one run is held, and its frame replaced, for long, but not until its
-    // deadline, because nobody here takes what the timer hands out. The start is over after the
-    // warm-up, and the turns of the others are no pause that begins another one.
+    // Small steps: a run is held, and its frame replaced, for a long time, but not until its
+    // deadline, because nothing here takes what the timer hands out. The start is over after the
+    // warm-up, and the other cases' turns are too short to cause a new start.
     let held = [
         ("every-n", "every-n:n=256,warm=0", MSS / 10),
         (
@@ -174,7 +175,7 @@ fn costs() -> (u128, Vec<Case>) {
     (cases[0].ns, cases)
 }
 
-/// Loading, which is mostly the verifier's work.
+/// Measures loading, which is mostly the verifier's work.
 fn loading() -> Vec<Value> {
     POLICIES
         .into_iter()
@@ -195,8 +196,8 @@ fn loading() -> Vec<Value> {
         .collect()
 }
 
-/// What `tc` offers for the same end: drop the ACKs above a rate. Filters cannot be
-/// run like programs, so packets are sent through a veth with and without it.
+/// Measures what `tc` offers for the same purpose: dropping the ACKs above a rate. Filters cannot
+/// be run like programs, so packets are sent through a veth with and without it.
 fn police() -> Option<u128> {
     const PACKETS: u32 = 20_000;
     let [here, _there] = BENCH.build();
@@ -230,7 +231,7 @@ fn police() -> Option<u128> {
     })
 }
 
-/// How late ACKs that nothing supersedes leave.
+/// Measures how late ACKs leave that nothing supersedes.
 fn release() -> Lateness {
     Pair::new().run(|near, far| {
         let mut o = Options::new("aw0", "every-n:n=64,warm=0".parse().expect("a policy"));

@@ -1,5 +1,5 @@
 //! Asks for ACK rates on the sockets of a cgroup: TCP ACK Rate Request
-//! (draft-ietf-tcpm-ack-rate-request), or ACK congestion control (RFC 5690), by the programs in
+//! (draft-ietf-tcpm-ack-rate-request), or ACK congestion control (RFC 5690), using the programs in
 //! `bpf/ack_rate.bpf.c`.
 
 use std::fs::File;
@@ -18,52 +18,53 @@ use crate::Error;
 use crate::error::{load_error, program_error};
 
 const PROGRAM: &str = "ackwise_ask";
-/// Looks at ACKs that come in.
+/// The program that looks at incoming ACKs.
 const ACKS_PROGRAM: &str = "ackwise_ask_acks";
 
-/// What the sockets ask their peers for.
+/// What the sockets ask of their peers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AckRateWish {
-    /// Nothing: they say that they know the option, so that a peer may ask them.
+    /// Nothing: they only announce that they support the option, so that a peer may ask them.
     Nothing,
-    /// One ACK for so many segments, 1 to 127.
+    /// One ACK for this many segments, 1 to 127.
     Segments(u32),
-    /// This many ACKs in a congestion window, 1 to 64.
+    /// This many ACKs per congestion window, 1 to 64.
     PerWindow(u32),
-    /// As many as lost ACKs tell: ACK congestion control (RFC 5690). Both ends have it.
+    /// As many as the loss of ACKs suggests: ACK congestion control (RFC 5690). Both ends must have
+    /// it.
     CongestionControl,
 }
 
-/// What a program has counted.
+/// The counters of the programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct AckRateCounters {
-    /// SYNs and SYN-ACKs that left with the option.
+    /// SYNs and SYN-ACKs that were sent with the option.
     pub offered: u64,
-    /// Connections whose other side has it, too.
+    /// Connections whose peer has the option, too.
     pub agreed: u64,
-    /// Rates that were asked for.
+    /// Requests for a rate.
     pub asked: u64,
     /// Data packets that carried a request, before they were cut into segments.
     pub segments: u64,
-    /// With ACK congestion control: ACKs that came, of connections that agreed on it.
+    /// With ACK congestion control: ACKs that arrived on connections that agreed on it.
     pub acks: u64,
-    /// ACKs among them that say that none is missing before them, whatever they cover.
+    /// Those of `acks` that say that no ACK is missing before them, whatever they cover.
     pub skipped: u64,
     /// ACKs that were found to be lost.
     pub lost: u64,
 }
 
-/// The program on the sockets of a cgroup, until it is dropped.
+/// The programs on the sockets of a cgroup, attached until this is dropped.
 #[derive(Debug)]
 pub struct AckRateAsker {
     bpf: Ebpf,
 }
 
-/// Opens a cgroup of version 2, or says what is wrong with it: the kernel would take anything else for
-/// a bad file.
+/// Opens a cgroup of version 2, or says what is wrong with the path: for anything else the kernel
+/// would only report a bad file descriptor.
 fn open(cgroup: &Path) -> Result<File, String> {
     let system = |error: std::io::Error| error.to_string();
-    // Before it is opened: a pipe would wait for somebody to write.
+    // Before opening: a pipe would block until somebody writes.
     if !cgroup.metadata().map_err(system)?.is_dir() {
         return Err("it is no directory".to_owned());
     }
@@ -76,10 +77,10 @@ fn open(cgroup: &Path) -> Result<File, String> {
 }
 
 impl AckRateAsker {
-    /// The cgroup that all processes are in: where version 2 is mounted.
+    /// The root cgroup, which contains all processes: where version 2 is mounted.
     ///
     /// # Errors
-    /// [`Error::NoCgroup`] if it is not.
+    /// [`Error::NoCgroup`] if version 2 is not mounted.
     pub fn root() -> Result<PathBuf, Error> {
         let mounts =
             std::fs::read_to_string("/proc/self/mounts").map_err(|source| Error::System {
@@ -97,11 +98,11 @@ impl AckRateAsker {
             .ok_or(Error::NoCgroup)
     }
 
-    /// Attaches the program. Connections that are there already are left alone, and so are those
-    /// to sockets that listen already: these answer without the option.
+    /// Attaches the programs. Existing connections are left alone, and so are connections to
+    /// sockets that are already listening: these answer without the option.
     ///
     /// # Errors
-    /// A number is out of its range, the cgroup is not there, or the kernel refused.
+    /// If a number is out of range, there is no such cgroup, or the kernel refuses.
     pub fn attach(cgroup: &Path, wish: AckRateWish) -> Result<AckRateAsker, Error> {
         let range = |what, value: u32, most: u32| match value {
             _ if (1..=most).contains(&value) => Ok(()),
@@ -132,8 +133,8 @@ impl AckRateAsker {
             .override_global("ack_rate_options", &options, true)
             .load(sys::OBJECT)
             .map_err(|error| load_error(error, 0))?;
-        // Links take no flags, and let others attach beside them. ACKs are looked at before any
-        // connection asks for that.
+        // Links take no flags, and let others attach beside them. The program for ACKs is attached
+        // before any connection can ask for it.
         if wish == AckRateWish::CongestionControl {
             let program: &mut CgroupSkb = bpf
                 .program_mut(ACKS_PROGRAM)
@@ -157,10 +158,10 @@ impl AckRateAsker {
         Ok(AckRateAsker { bpf })
     }
 
-    /// What the program has counted.
+    /// Returns the counters of the programs.
     ///
     /// # Errors
-    /// The map could not be read.
+    /// If the map cannot be read.
     pub fn counters(&self) -> Result<AckRateCounters, Error> {
         let map = self
             .bpf

@@ -1,7 +1,7 @@
-//! Which interfaces ackwise is attached to, and how to ask the processes that are.
+//! Lists the interfaces that ackwise is attached to, and sends requests to the attached processes.
 //!
-//! Each has an entry of the [registry](ackwise_netdev::registry), so that it is found from any
-//! network namespace.
+//! Each process has an entry of the [registry](ackwise_netdev::registry), so that it is found from
+//! any network namespace.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use crate::{Error, FlowStats, Stats};
 
 const KIND: &str = "datapath";
 const DATAPATHS: Service<Status> = Service::new(KIND);
-/// How long one that is told to stop may take for its answer: what it holds leaves first, and the machine may
-/// be busy.
+/// How long a process that is told to stop may take to answer: it first sends what it holds, and
+/// the machine may be busy.
 const ENDING: Duration = Duration::from_secs(15);
 
-/// Who is attached to an interface, as the registry has it.
+/// The registry's record of the process that is attached to an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// The process.
@@ -57,7 +57,7 @@ pub struct Status {
 }
 
 fn registry() -> Registry<Holder> {
-    // What a killed holder says of its qdisc is still wanted by whoever clears up.
+    // The record of a killed holder is kept for cleanup if it had created the qdisc.
     Registry::new(KIND, |holder| holder.made_clsact)
 }
 
@@ -65,7 +65,7 @@ fn key(ifindex: u32) -> Result<Key, Error> {
     Ok(Key::here(&ifindex.to_string())?)
 }
 
-/// The right to attach to one interface.
+/// The claim on one interface.
 #[derive(Debug)]
 pub(crate) struct Right {
     pub entry: Entry<Holder>,
@@ -73,7 +73,7 @@ pub(crate) struct Right {
 }
 
 impl Right {
-    /// Takes the right for an interface of the calling thread's network namespace.
+    /// Claims an interface of the calling thread's network namespace.
     pub(crate) fn take(ifname: &str, ifindex: u32) -> Result<Self, Error> {
         let key = key(ifindex)?;
         let entry = registry().take(&key);
@@ -91,7 +91,7 @@ impl Right {
         })
     }
 
-    /// Removes the filters that a killed holder has left. Returns whether there were any.
+    /// Removes the filters that a killed holder left. Returns whether there were any.
     pub(crate) fn sweep(&self, ifname: &str, ifindex: u32) -> bool {
         let leftover = self.entry.leftover.as_ref();
         sweep(ifname, ifindex, leftover.is_some_and(|h| h.made_clsact))
@@ -110,10 +110,10 @@ pub(crate) fn serve(
         .map_err(Error::system("start the control thread"))
 }
 
-/// Returns everybody who is attached now, in any network namespace.
+/// Returns all current holders, in any network namespace.
 ///
 /// # Errors
-/// The registry cannot be read.
+/// If the registry cannot be read.
 pub fn list() -> Result<Vec<Holder>, Error> {
     let mut holders = registry().list()?;
     holders.sort_by(|a, b| (a.netns, &a.ifname).cmp(&(b.netns, &b.ifname)));
@@ -123,7 +123,7 @@ pub fn list() -> Result<Vec<Holder>, Error> {
 /// Returns the holder of an interface of the calling thread's network namespace.
 ///
 /// # Errors
-/// Nobody is attached there.
+/// If no process is attached there.
 pub fn holder(ifname: &str) -> Result<Holder, Error> {
     let index = ifreq::index_of(ifname);
     let Key { netns, .. } = key(index.unwrap_or(0))?;
@@ -150,28 +150,27 @@ fn ask(holder: &Holder, request: Request) -> Result<Status, Error> {
     })
 }
 
-/// Returns the counters and the `flows` busiest flows of whoever is attached to an interface.
+/// Returns the counters and the `flows` busiest flows of the holder of an interface.
 ///
 /// # Errors
-/// Nobody is attached there, or does not answer.
+/// If no process is attached there, or it does not answer.
 pub fn status(ifname: &str, flows: usize) -> Result<Status, Error> {
     status_of(&holder(ifname)?, flows)
 }
 
-/// Returns the counters and the `flows` busiest flows of one of [`list`].
+/// Returns the counters and the `flows` busiest flows of a holder from [`list`].
 ///
 /// # Errors
-/// It does not answer.
+/// If it does not answer.
 pub fn status_of(holder: &Holder, flows: usize) -> Result<Status, Error> {
     ask(holder, Request::Status { flows })
 }
 
-/// Makes whoever is attached to an interface detach, and returns the last counters. Where the
-/// holder was killed, it removes the filters that are left on a clsact qdisc, and there are no
-/// counters.
+/// Makes the holder of an interface detach, and returns its last counters. If the holder was
+/// killed, this removes the filters that it left on a clsact qdisc, and there are no counters.
 ///
 /// # Errors
-/// Nobody is attached there, or does not answer.
+/// If no process is attached there, or it does not answer.
 pub fn detach(ifname: &str) -> Result<Option<Stats>, Error> {
     match holder(ifname) {
         Ok(holder) => Ok(Some(ask(&holder, Request::Stop)?.stats)),
@@ -186,11 +185,11 @@ pub fn detach(ifname: &str) -> Result<Option<Stats>, Error> {
     }
 }
 
-/// Removes the filters that a killed holder has left on a clsact qdisc of an interface. Returns whether
+/// Removes the filters that a killed holder left on an interface's clsact qdisc. Returns whether
 /// there were any.
 ///
 /// # Errors
-/// There is no such interface, or somebody is attached there.
+/// If there is no such interface, or a process is attached there.
 pub fn clear_up(ifname: &str) -> Result<bool, Error> {
     let missing = || ackwise_netdev::Error::NoInterface(ifname.to_owned());
     let index = ifreq::index_of(ifname).ok_or_else(missing)?;

@@ -1,8 +1,8 @@
-//! Which CPUs are short of time for packets: what `aw_flow.busy` is told.
+//! Finds out which CPUs are short of time for packets: the input of `aw_flow.busy`.
 //!
-//! A CPU counts as busy when it was hardly idle for a second, and spent half of it or more in the
-//! kernel: there ACKs cost data their time. What the policy then does leaves time over, so that a
-//! busy CPU counts as such until it is idle for a quarter of the time, or hardly in the kernel.
+//! A CPU becomes busy when it was hardly idle for a second, and spent at least half of it in the
+//! kernel: there ACKs take time from data. What the policy then does frees time, so a busy CPU
+//! stays busy until it is idle for a quarter of the time, or hardly in the kernel.
 
 use std::array;
 use std::fs::File;
@@ -19,12 +19,12 @@ use crate::sys;
 
 const LOOK: Duration = Duration::from_secs(1);
 const WORDS: usize = sys::AW_BUSY_CPUS as usize;
-/// The most CPUs that are told apart.
+/// The maximum number of CPUs that are distinguished.
 const CPUS: usize = 32 * WORDS;
-/// Room for the lines of so many CPUs in `/proc/stat`, which begins with them.
+/// Room for the lines of so many CPUs, with which `/proc/stat` begins.
 const STAT_BYTES: usize = CPUS * 120;
 
-/// What the kernel counts of one CPU, in its ticks (proc_stat(5)).
+/// What the kernel counts for one CPU, in its ticks (proc_stat(5)).
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 struct Ticks {
     all: u64,
@@ -32,13 +32,13 @@ struct Ticks {
     kernel: u64,
 }
 
-/// Reads the line of one CPU, and its number.
+/// Parses the line of one CPU: its number and its ticks.
 fn ticks(line: &str) -> Option<(usize, Ticks)> {
     let mut words = line.strip_prefix("cpu")?.split_ascii_whitespace();
-    // The first line, of all of them together, has no number.
+    // The first line is the sum of all CPUs and has no number.
     let cpu = words.next().filter(|_| !line.starts_with("cpu "))?;
     let counts: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
-    // The rest, of guests, is among the first two.
+    // The remaining fields, of guests, are included in the first two.
     let &[user, nice, system, idle, iowait, irq, softirq, steal, ..] = &counts[..] else {
         return None;
     };
@@ -47,7 +47,7 @@ fn ticks(line: &str) -> Option<(usize, Ticks)> {
     Some((cpu.parse().ok()?, Ticks { all, idle, kernel }))
 }
 
-/// One CPU between two looks.
+/// The state of one CPU between two samples.
 #[derive(Clone, Copy, Default)]
 struct Cpu {
     last: Option<Ticks>,
@@ -58,7 +58,7 @@ impl Cpu {
     fn look(&mut self, now: Ticks) -> bool {
         if let Some(last) = self.last {
             let all = now.all.saturating_sub(last.all);
-            // The kernel says itself that the idle time of a CPU may fall.
+            // The kernel documents that the idle time of a CPU may decrease.
             let idle = now.idle.saturating_sub(last.idle);
             let kernel = now.kernel.saturating_sub(last.kernel);
             self.busy = all > 0
@@ -73,12 +73,12 @@ impl Cpu {
     }
 }
 
-/// The looks at all CPUs.
+/// The samples of all CPUs.
 #[derive(Default)]
 struct Looks(Vec<Cpu>);
 
 impl Looks {
-    /// Takes `/proc/stat`. A CPU that is not in it is offline, and not busy.
+    /// Takes the text of `/proc/stat`. A CPU that is not in it is offline, and not busy.
     fn at(&mut self, stat: &str) -> [u32; WORDS] {
         let mut busy = [0; WORDS];
         let mut seen = vec![Cpu::default(); self.0.len()];
@@ -96,16 +96,16 @@ impl Looks {
     }
 }
 
-/// Which CPUs are busy, for the thread that tells the programs.
+/// The busy CPUs, for the thread that tells the programs.
 pub(crate) struct Cpus {
-    /// A bit a CPU, of the last look.
+    /// One bit per CPU, from the last sample.
     busy: Arc<[AtomicU32; WORDS]>,
-    /// Until another thread looks at it.
+    /// `/proc/stat`, until the sampling thread takes it.
     stat: io::Result<File>,
 }
 
 impl Cpus {
-    /// Opens `/proc/stat`, which a process that has given up its rights may not.
+    /// Opens `/proc/stat`, which a process that has dropped its privileges may not do.
     pub(crate) fn new() -> Self {
         Self {
             busy: Arc::new(array::from_fn(|_| AtomicU32::new(0))),
@@ -113,13 +113,13 @@ impl Cpus {
         }
     }
 
-    /// Returns what the last look found.
+    /// Returns the result of the last sample.
     pub(crate) fn busy(&self) -> [u32; WORDS] {
         array::from_fn(|word| self.busy[word].load(Ordering::Relaxed))
     }
 
-    /// Starts the thread that looks, until the datapath ends. Where there is nothing to look at no
-    /// CPU is busy.
+    /// Starts the thread that samples until the datapath ends. If `/proc/stat` cannot be opened, no
+    /// CPU counts as busy.
     pub(crate) fn watch(&mut self, lifecycle: &Arc<Lifecycle>) -> io::Result<Option<Worker>> {
         let taken = Err(io::ErrorKind::NotFound.into());
         let stat = match mem::replace(&mut self.stat, taken) {
@@ -135,7 +135,7 @@ impl Cpus {
             let mut looks = Looks::default();
             let mut text = vec![0; STAT_BYTES];
             loop {
-                // What cannot be read has no CPUs.
+                // A failed read counts as no CPUs.
                 let read = stat.read_at(&mut text, 0).unwrap_or(0);
                 let found = looks.at(&String::from_utf8_lossy(&text[..read]));
                 for (word, found) in busy.iter().zip(found) {
@@ -154,7 +154,7 @@ impl Cpus {
 mod tests {
     use super::*;
 
-    /// `/proc/stat` of CPUs that have spent so many ticks in user space, the kernel and idle.
+    /// `/proc/stat` for CPUs that have spent these ticks in user space, in the kernel and idle.
     fn stat(cpus: &[(usize, [u64; 3])]) -> String {
         let mut text = String::from("cpu  9 9 9 9 9 9 9 9 0 0\n");
         for (cpu, [user, kernel, idle]) in cpus {
@@ -164,7 +164,7 @@ mod tests {
         text + "intr 12345 0\nctxt 5\n"
     }
 
-    /// Says by second whether CPU 0 is busy that spends its ticks so.
+    /// For each second, whether CPU 0 is busy if it spends its ticks like this.
     fn busy(seconds: &[[u64; 3]]) -> Vec<bool> {
         let (mut looks, mut sum) = (Looks::default(), [0; 3]);
         looks.at(&stat(&[(0, sum)]));
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(busy(&[[0, 100, 0], [50, 50, 0]]), [true, true]);
         assert_eq!(busy(&[[0, 97, 3]]), [true]);
         assert_eq!(busy(&[[0, 96, 4]]), [false]);
-        // Time that processes take is theirs.
+        // Time in user space belongs to the processes.
         assert_eq!(busy(&[[51, 49, 0], [100, 0, 0]]), [false, false]);
     }
 
@@ -204,7 +204,7 @@ mod tests {
         let mut both = [0; WORDS];
         (both[0], both[WORDS - 1]) = (1, 1 << 31);
         assert_eq!(now, both);
-        // Counts that stand still, or fall, are no work.
+        // Counters that stand still or decrease are no work.
         assert_eq!(
             looks.at(&stat(&[(0, [0, 700, 0]), (far, [0; 3])])),
             [0; WORDS]
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(ticks("cpu3 1 2 3 4 5 6 7 8 9 10"), Some((3, found)));
     }
 
-    /// The file of this kernel has a line for each CPU, and grows.
+    /// `/proc/stat` of this kernel has a line for each CPU, and grows.
     #[test]
     fn the_kernel_counts_as_expected() {
         let stat = File::open("/proc/stat").unwrap();

@@ -1,4 +1,4 @@
-//! Attaches the datapath, keeps it alive, and undoes it again.
+//! Attaches the datapath, keeps it alive, and detaches it.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
@@ -23,34 +23,34 @@ use crate::renewal::{Renewal, Renewed};
 use crate::silence::check_silent_drop;
 use crate::{AttachMode, Error, FlowStats, Options, Stats, sys};
 
-/// How long [`Datapath::wait`] sleeps between two looks.
+/// How often [`Datapath::wait`] checks for the end.
 const POLL: Duration = Duration::from_millis(50);
-/// As many flows are looked at, in search of the busiest.
+/// The maximum number of flows that are read to find the busiest.
 const MAX_FLOWS: usize = 65_536;
-/// Added to the longest hold when the datapath detaches: the last re-emissions pass in it.
+/// Added to the maximum hold when the datapath detaches, to let the last re-emissions pass.
 const DRAIN: Duration = Duration::from_millis(30);
 
-/// What is given back when the datapath detaches.
+/// What is released when the datapath detaches.
 struct Attached {
     programs: Programs,
-    /// The data side's, then the ACK side's.
+    /// The attachment of the ACK side, then that of the data side.
     attachments: Vec<Attachment>,
     worker: Worker,
-    /// Unless nobody asks who fills the link.
+    /// `None` if nothing needs to know who fills the link.
     _queues: Option<Worker>,
-    /// Unless nobody asks which CPUs are busy.
+    /// `None` if the policy does not need to know which CPUs are busy.
     _cpus: Option<Worker>,
     right: Right,
-    /// The programs that took the place of the first ones.
+    /// The programs that replaced the first ones.
     renewed: Option<Renewed>,
 }
 
 /// What the owner and the control thread share.
 struct Inner {
     options: Options,
-    /// Its parameters may have changed since the options were written.
+    /// The current policy; its parameters may differ from those in the options.
     policy: Mutex<Config>,
-    /// Who loads programs with other parameters, unless there never will be others.
+    /// Loads programs with other parameters; `None` if the datapath is not renewable.
     renewal: Mutex<Option<Renewal>>,
     ifindex: u32,
     clsact: bool,
@@ -61,7 +61,7 @@ struct Inner {
     shared: Arc<Shared>,
     attached: Mutex<Option<Attached>>,
     last: Mutex<Option<Stats>>,
-    /// A rate that is measured for the queue of the interface.
+    /// The measured rate of the interface's queue, if it is measured.
     rate: Option<ackwise_autorate::Handle>,
 }
 
@@ -84,7 +84,7 @@ impl std::fmt::Debug for Datapath {
     }
 }
 
-/// The way to other parameters of the policy of a [`Datapath`].
+/// Changes the parameters of the policy of a [`Datapath`].
 pub struct Renewer(Arc<Inner>);
 
 impl std::fmt::Debug for Renewer {
@@ -94,29 +94,30 @@ impl std::fmt::Debug for Renewer {
 }
 
 impl Renewer {
-    /// Goes on with other parameters of the same policy. The attachments stay, and so does what is
-    /// known of each flow and what is held. It may take some seconds, in which the old ones count.
+    /// Switches to other parameters of the same policy. The attachments, the state of each flow and
+    /// held ACKs stay. This may take some seconds, in which the old parameters apply.
     ///
     /// # Errors
     /// [`Error::NotRenewable`] for another policy, for a datapath that was not made renewable, and
-    /// for one that has detached; else what the kernel refused. Then the old parameters count.
+    /// for one that is detached; otherwise the kernel's refusal. The old parameters then still
+    /// apply.
     pub fn renew(&self, policy: Config) -> Result<(), Error> {
         self.0.renew(policy)
     }
 
-    /// Has a renewal in progress fail soon, and all later ones: the datapath is about to end.
+    /// Makes a renewal in progress, and all later ones, fail soon: the datapath is about to end.
     pub fn end(&self) {
         self.0.end_renewals();
     }
 
-    /// Says that the queue of the interface is another one now, for which `Options::ack_priority` is
+    /// Records that the interface's queue was replaced by one for which `Options::ack_priority` is
     /// not meant.
     pub fn note_queue_replaced(&self) {
         self.0.shared.queue_replaced.store(true, Ordering::SeqCst);
     }
 }
 
-/// Lets others find this process. It takes the right to write in the registry.
+/// Publishes this process in the registry. This needs permission to write there.
 fn register(
     right: &mut Right,
     options: &Options,
@@ -136,7 +137,7 @@ fn register(
 }
 
 impl Inner {
-    /// Tells those who look into the registry of the policy.
+    /// Publishes the new policy in the registry.
     fn republish(&self, right: &mut Right, policy: &Config) -> Result<(), Error> {
         right.entry.publish(&Holder {
             pid: std::process::id(),
@@ -151,13 +152,13 @@ impl Inner {
     }
 }
 
-/// A datapath whose programs are attached, but withhold nothing yet.
+/// A datapath whose programs are attached but do not withhold yet.
 pub struct Prepared {
     options: Options,
     interface: Interface,
     hooks: Hooks,
     right: Right,
-    /// There once the process is in the registry.
+    /// `Some` once the process is in the registry.
     listener: Option<Listener>,
     lifecycle: Arc<Lifecycle>,
     rate: Option<ackwise_autorate::Handle>,
@@ -176,8 +177,8 @@ impl Prepared {
     /// Loads and attaches the programs in the calling thread's network namespace.
     ///
     /// # Errors
-    /// An option is out of range, there is no such interface or somebody is attached to it, a
-    /// right is missing, or the kernel refused something.
+    /// If an option is out of range, there is no such interface, another process is attached to it,
+    /// a capability is missing, or the kernel refuses something.
     pub fn new(mut options: Options) -> Result<Self, Error> {
         options.check()?;
         check_capabilities()?;
@@ -199,17 +200,17 @@ impl Prepared {
         })
     }
 
-    /// The same, unless packets that are dropped as withheld ACKs are would be told to their sender
-    /// ([`check_silent_drop`]). That is found out while the programs are verified: it is mostly
-    /// waiting.
+    /// Like [`Prepared::new`], but fails if the sender of a packet that is dropped like a withheld
+    /// ACK gets an error ([`check_silent_drop`]). The check runs while the programs are verified,
+    /// since it is mostly waiting.
     ///
     /// # Errors
-    /// As [`check_silent_drop`], and else as [`Prepared::new`]. Then nothing is attached any more.
+    /// As for [`check_silent_drop`] and [`Prepared::new`]. Nothing is attached then.
     pub fn checked(options: Options) -> Result<Self, Error> {
         Self::checked_by(options, check_silent_drop)
     }
 
-    /// The same with another trial, for tests.
+    /// Like [`Prepared::checked`] with another check, for tests.
     #[doc(hidden)]
     pub fn checked_by(
         options: Options,
@@ -232,12 +233,12 @@ impl Prepared {
         Err(error.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     }
 
-    /// Lets the parameters of the policy change while the programs run ([`Renewer::renew`]). That
-    /// takes a process that keeps the right to load programs; it becomes the user that this one
-    /// becomes. Call this before any right is given up, while the process has one thread.
+    /// Lets the parameters of the policy change while the programs run ([`Renewer::renew`]). This
+    /// starts a process that keeps the privileges to load programs and becomes the same user as
+    /// this one. Call it before privileges are dropped, while the process has one thread.
     ///
     /// # Errors
-    /// There is no such user, or the system refuses a process.
+    /// If there is no such user, or the system refuses a process.
     pub fn make_renewable(&mut self, user: Option<&str>) -> Result<(), Error> {
         let hooks = &mut self.hooks;
         let renewal = Renewal::start(&mut hooks.programs, &self.options.policy, &hooks.raw, user);
@@ -245,12 +246,12 @@ impl Prepared {
         Ok(())
     }
 
-    /// Gives up the rights of this thread and of the threads that it starts later, and becomes
-    /// `user`; see [`drop_privileges`]. The process must have one thread. Where that fails, the
-    /// programs are detached.
+    /// Drops the privileges of this thread and of the threads that it starts later, and becomes
+    /// `user`; see [`drop_privileges`]. The process must have one thread. On failure the programs
+    /// are detached.
     ///
     /// # Errors
-    /// There is no such user, or the system refuses.
+    /// If there is no such user, or the system refuses.
     pub fn drop_privileges(mut self, user: Option<&str>) -> Result<Self, Error> {
         let uses = Uses {
             clsact: self.hooks.is_clsact(),
@@ -273,15 +274,15 @@ impl Prepared {
         dropped.map(|()| self)
     }
 
-    /// Shows a rate that is measured for the queue of the interface among the counters.
+    /// Includes a measured rate of the interface's queue in the counters.
     pub fn show_rate(&mut self, rate: ackwise_autorate::Handle) {
         self.rate = Some(rate);
     }
 
-    /// Starts the threads: from now on ACKs are withheld.
+    /// Starts the threads. ACKs are withheld from now on.
     ///
     /// # Errors
-    /// No thread can be started.
+    /// If a thread cannot be started.
     pub fn start(self) -> Result<Datapath, Error> {
         let Self {
             options,
@@ -361,8 +362,8 @@ impl Prepared {
 }
 
 impl Datapath {
-    /// Attaches in the calling thread's network namespace, and keeps all rights: for a process
-    /// that does other things, too.
+    /// Attaches in the calling thread's network namespace, and keeps all privileges: for a process
+    /// that does other things as well.
     ///
     /// # Errors
     /// As for [`Prepared::new`] and [`Prepared::start`].
@@ -373,26 +374,26 @@ impl Datapath {
     /// Returns the counters; after a detach, the last ones.
     ///
     /// # Errors
-    /// The maps cannot be read.
+    /// If the maps cannot be read.
     pub fn stats(&self) -> Result<Stats, Error> {
         self.inner.stats()
     }
 
-    /// Returns up to `limit` of the flows in the table, in no order.
+    /// Returns up to `limit` flows of the table, in no particular order.
     ///
     /// # Errors
-    /// The map cannot be read.
+    /// If the map cannot be read.
     pub fn flows(&self, limit: usize) -> Result<Vec<FlowStats>, Error> {
         self.inner.flows(limit)
     }
 
-    /// Says whether the interface is still there.
+    /// Returns whether the interface still exists.
     #[must_use]
     pub fn interface_alive(&self) -> bool {
         !self.inner.shared.gone.load(Ordering::Acquire)
     }
 
-    /// Returns why the datapath has ended by itself, if it has.
+    /// Returns why the datapath has ended, if it has.
     #[must_use]
     pub fn ended(&self) -> Option<Ended> {
         if lock(&self.inner.attached).is_none() {
@@ -405,7 +406,7 @@ impl Datapath {
         device_gone.then_some(Ended::DeviceGone)
     }
 
-    /// Waits until the datapath ends by itself, but no longer than `timeout`.
+    /// Waits until the datapath ends, at most for `timeout`.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> Option<Ended> {
         let until = Instant::now() + timeout;
@@ -419,22 +420,22 @@ impl Datapath {
         }
     }
 
-    /// Lets every ACK pass from now on, or thins again. What is held when it pauses leaves by its
-    /// deadline; flows are followed meanwhile. Thinning begins again within a heartbeat.
+    /// Lets every ACK pass from now on, or resumes thinning. ACKs that are held when it pauses
+    /// leave at their deadline; flows are still tracked. Thinning resumes within a heartbeat.
     ///
     /// # Errors
-    /// The maps cannot be written.
+    /// If the maps cannot be written.
     pub fn pause(&self, paused: bool) -> Result<(), Error> {
         self.inner.pause(paused)
     }
 
-    /// Returns the way to other parameters of the policy, which another thread may go.
+    /// Returns a handle that changes the policy's parameters, for use by any thread.
     #[must_use]
     pub fn renewer(&self) -> Renewer {
         Renewer(Arc::clone(&self.inner))
     }
 
-    /// Stops holding, lets out what is held, and detaches. Returns the last counters.
+    /// Stops holding, sends what is held, and detaches. Returns the last counters.
     ///
     /// # Errors
     /// [`Error::InterfaceGone`] or [`Error::DeviceGone`] if that is why it had ended.
@@ -450,15 +451,15 @@ impl Datapath {
         Ok(stats)
     }
 
-    /// Makes the datapath act as if the process were stopped: no heartbeat. For tests of failing
-    /// open.
+    /// Makes the datapath act as if the process were stopped: there is no heartbeat. For tests of
+    /// failing open.
     #[doc(hidden)]
     pub fn freeze(&self, frozen: bool) {
         self.inner.lifecycle.freeze(frozen);
     }
 
-    /// Takes the flows' locks as another CPU would, until the result is dropped. For
-    /// tests of failing open; needs `Options::selftest`.
+    /// Takes the flows' locks as another CPU would, until the result is dropped. For tests of
+    /// failing open; needs `Options::selftest`.
     #[cfg(feature = "selftest")]
     #[doc(hidden)]
     #[must_use]
@@ -529,7 +530,7 @@ impl Inner {
         if limit == 0 {
             return Ok(Vec::new());
         }
-        // The map keeps them in no order.
+        // The map is not ordered.
         let mut flows = self.flows(MAX_FLOWS)?;
         flows.sort_by_key(|flow| std::cmp::Reverse(flow.acks));
         flows.truncate(limit);
@@ -586,7 +587,7 @@ impl Inner {
     }
 
     fn renew(&self, policy: Config) -> Result<(), Error> {
-        // Held all the time: one after the other.
+        // Held until the end, so that renewals do not overlap.
         let renewal = lock(&self.renewal);
         let now = *lock(&self.policy);
         if now == policy {
@@ -594,7 +595,7 @@ impl Inner {
         }
         let renewal = renewal.as_ref().filter(|_| now.policy() == policy.policy());
         let renewal = renewal.ok_or(Error::NotRenewable)?;
-        // Where one CPU is all there is, whoever re-emits may have to wait for the verifier: nothing is
+        // With a single CPU the re-emitting thread may have to wait for the verifier, so nothing is
         // held meanwhile.
         let is_in_the_way = available_parallelism().is_ok_and(|cpus| cpus.get() == 1);
         let pauses = is_in_the_way && !self.shared.paused.load(Ordering::SeqCst);
@@ -629,12 +630,12 @@ impl Inner {
         self.republish(&mut attached.right, &policy)
     }
 
-    /// Has a renewal in progress fail soon.
+    /// Makes a renewal in progress fail soon.
     fn end_renewals(&self) {
         self.shared.ending.store(true, Ordering::SeqCst);
     }
 
-    /// Nothing is held from here on, whatever else is said.
+    /// Makes the programs hold nothing until the next heartbeat.
     fn hold_nothing(&self, programs: &mut Programs) -> Result<(), Error> {
         let queue_replaced = u32::from(self.shared.queue_replaced.load(Ordering::SeqCst));
         programs.say(sys::aw_control {
@@ -645,14 +646,14 @@ impl Inner {
 
     /// Detaches once; later calls return the same counters.
     fn detach(&self) -> Result<Stats, Error> {
-        // The process that loads programs ends first. What it loads now nobody wants any more.
+        // First end the process that loads programs. What it is loading is no longer needed.
         self.end_renewals();
         drop(lock(&self.renewal).take());
         let mut guard = lock(&self.attached);
         let Some(mut attached) = guard.take() else {
             return Ok(lock(&self.last).clone().unwrap_or_default());
         };
-        // Nothing new is held from here on. What is held leaves by its deadline, through programs
+        // Nothing new is held from here on. Held ACKs leave at their deadline, through the programs
         // that are still attached.
         self.shared.quiesce.store(true, Ordering::SeqCst);
         self.hold_nothing(&mut attached.programs)?;
@@ -663,7 +664,8 @@ impl Inner {
         let stats = self.read(&attached.programs)?;
         *lock(&self.last) = Some(stats.clone());
         attached.attachments.clear();
-        // The right to the interface goes only now, and before anybody sees that it has ended.
+        // Release the claim on the interface only now, and before anybody sees that the datapath
+        // has ended.
         drop(attached);
         drop(guard);
         Ok(stats)

@@ -1,4 +1,4 @@
-//! Who fills the link that the ACKs leave by: the loader's part of `bpf/egress.h`.
+//! Finds out who fills the link that the ACKs leave by: the loader's part of `bpf/egress.h`.
 
 use std::io;
 use std::sync::Arc;
@@ -12,27 +12,28 @@ use aya::maps::{MapData, MapError, PerCpuArray};
 
 use crate::sys;
 
-/// Looks for longer than any rate is remembered say no more.
+/// The maximum number of samples to catch up on. Older ones reach further back than any rate is
+/// remembered.
 const MAX_LOOKS: u64 = 600;
-/// What another thread has found within this time need not be looked for again.
+/// A result of another thread that is no older than this is used instead of a new look.
 const FRESH: Duration = Duration::from_millis(150);
 
-/// Bytes that have left by an interface in all.
+/// The total bytes that have left through an interface.
 #[derive(Clone, Copy, Default)]
 struct Left {
-    /// ACKs and short packets.
+    /// Bytes of ACKs and short packets.
     rest: u64,
-    /// Full packets of others.
+    /// Bytes of full packets of others.
     others: u64,
 }
 
-/// Looks at the totals as often as [`Uplink`] asks for, although heartbeats come late, and not
-/// at all while the policy is paused: then the bytes are spread over the looks that are due.
+/// Samples the totals at the interval that [`Uplink`] expects, although heartbeats may be late, and
+/// do not come while the policy is paused: the bytes are then spread over the samples that are due.
 #[derive(Default)]
 struct Looks {
     uplink: Uplink,
     left: Left,
-    /// Bytes of pauses, in all, that are left out.
+    /// Total bytes of long pauses, which are left out.
     skipped: Left,
     looked_us: Option<u64>,
     shared_us: u32,
@@ -41,7 +42,7 @@ struct Looks {
 impl Looks {
     fn at(&mut self, now_us: u64, left: Left) -> u32 {
         let before = self.left;
-        // Each total only grows. One that seems to fall is taken for no bytes: the policy takes
+        // The totals only grow. A total that seems to fall counts as unchanged: the policy takes
         // differences, and would see a rate that no link has.
         let left = Left {
             rest: left.rest.max(before.rest),
@@ -73,14 +74,14 @@ impl Looks {
     }
 }
 
-/// Whether packets wait in a queue of the interface that separates flows: then others do not
-/// lengthen the way of an ACK. The kernel answers under a lock that anybody may hold for long
-/// (RTNL), and the thread that re-emits must not wait, so that another one looks.
+/// Whether packets wait in a queue of the interface that separates flows, where other traffic does
+/// not delay an ACK. The kernel answers under a lock that anybody may hold for long (RTNL), so a
+/// thread of its own asks, and the re-emitting thread never waits.
 struct FairQueue {
-    /// Others seem to fill the link, so that the answer matters.
+    /// Whether others seem to fill the link, so that the answer matters.
     asked: AtomicBool,
-    /// The answer. As long as nothing was looked at there may be such a queue: the policy
-    /// remembers for 30 s that others fill its queue, and must not be told so too early.
+    /// The answer; true while nothing is known. The policy remembers for 30 s that others fill its
+    /// queue, so it must not be told so too early.
     fair: AtomicBool,
 }
 
@@ -94,13 +95,13 @@ impl Default for FairQueue {
 }
 
 impl FairQueue {
-    /// Says what was found last, which is of the last look or two.
+    /// Returns the latest answer, which is at most one or two looks old.
     fn is_there(&self, asked: bool) -> bool {
         self.asked.store(asked, Ordering::Relaxed);
         self.fair.load(Ordering::Relaxed)
     }
 
-    /// Looks at the queues as often as the bytes are looked at, until the datapath ends.
+    /// Looks at the queues once per sampling interval until the datapath ends.
     fn watch(&self, mut queues: Queues, lifecycle: &Lifecycle) {
         drop_realtime();
         let mut waiting = Waiting::UNKNOWN;
@@ -108,7 +109,7 @@ impl FairQueue {
             let found = if self.asked.load(Ordering::Relaxed) {
                 queues.look().is_some_and(|found| waiting.look(found))
             } else {
-                // What was found for one upload says nothing of the next.
+                // Findings from one upload do not apply to the next.
                 waiting = Waiting::UNKNOWN;
                 true
             };
@@ -117,18 +118,18 @@ impl FairQueue {
     }
 }
 
-/// How often packets were found waiting, over the last looks.
+/// How often packets were found waiting in recent looks.
 struct Waiting {
-    /// The share of looks, in 1/65,536.
+    /// The share of looks that found packets, in 1/65,536.
     share: u32,
 }
 
 impl Waiting {
-    /// Nothing is known: as if there were always some. The policy remembers for 30 s that
-    /// others fill its queue, and must not be told so too early.
+    /// The initial state: as if packets always waited. The policy remembers for 30 s that others
+    /// fill its queue, so it must not be told so too early.
     const UNKNOWN: Waiting = Waiting { share: 1 << 16 };
 
-    /// Takes what one look found. Returns whether packets wait half of the time.
+    /// Adds the result of a look. Returns whether packets wait at least half of the time.
     fn look(&mut self, found: bool) -> bool {
         self.share = self.share - (self.share >> 4) + (u32::from(found) << 12);
         self.share >= 1 << 15
@@ -139,12 +140,14 @@ impl Waiting {
 struct Queues {
     interface: u32,
     netlink: Option<Netlink>,
-    /// The bytes that wait in a cake there whose rate is measured, if that was looked at of late.
+    /// The bytes that wait in the interface's cake, if its rate is measured and it was looked at
+    /// recently.
     backlog_bytes: Box<dyn Fn() -> Option<u64> + Send>,
 }
 
 impl Queues {
-    /// Says whether packets wait in a queue that separates flows; `None` if there is no such queue.
+    /// Returns whether packets wait in a queue that separates flows; `None` if there is no such
+    /// queue.
     fn look(&mut self) -> Option<bool> {
         if let Some(bytes) = (self.backlog_bytes)() {
             return Some(bytes > 0);
@@ -156,17 +159,17 @@ impl Queues {
     }
 }
 
-/// What leaves by the interface, as the programs count it.
+/// What leaves through the interface, as the programs count it.
 pub(crate) struct Egress {
     counters: PerCpuArray<MapData, sys::aw_percpu>,
     looks: Looks,
-    /// Until another thread looks with it.
+    /// `Some` until the thread that looks at the queues takes it.
     netlink: Option<Netlink>,
     fair: Arc<FairQueue>,
 }
 
 impl Egress {
-    /// For an interface of the calling thread's network namespace.
+    /// Creates the state for an interface of the calling thread's network namespace.
     pub(crate) fn new(counters: PerCpuArray<MapData, sys::aw_percpu>) -> Egress {
         Egress {
             counters,
@@ -176,8 +179,8 @@ impl Egress {
         }
     }
 
-    /// Starts the thread that looks at the queues of the interface with this index, until the
-    /// datapath ends. `rate` measures the rate of a cake there.
+    /// Starts the thread that looks at the queues of the interface with this index until the
+    /// datapath ends. `rate` is the measured rate of a cake there.
     pub(crate) fn watch_queues(
         &mut self,
         interface: u32,
@@ -196,12 +199,12 @@ impl Egress {
         })
     }
 
-    /// Nobody asks for now.
+    /// Stops looking at the queues until the next [`Self::look`].
     pub(crate) fn rest(&self) {
         self.fair.is_there(false);
     }
 
-    /// Says who fills the link: `aw_flow.shared`. To be called at every heartbeat.
+    /// Returns who fills the link: `aw_flow.shared`. Call this at every heartbeat.
     pub(crate) fn look(&mut self, now_us: u64) -> Result<u32, MapError> {
         let mut left = Left::default();
         for one in self.counters.get(&0, 0)?.iter() {
@@ -223,7 +226,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000;
 
-    /// A second of 1 Mbit/s, of which the others have this share in percent.
+    /// A second at 1 Mbit/s, of which others have this share in percent.
     fn second(left: &mut Left, percent: u64) {
         left.others += 1250 * percent;
         left.rest += 1250 * (100 - percent);
@@ -256,14 +259,14 @@ mod tests {
         assert_eq!(idle, Some(11));
         let busy = (1..100).find(|_| waiting.look(true));
         assert!(busy.is_some_and(|busy| busy <= 11), "{busy:?}");
-        // Now and then there is a burst.
+        // Occasional bursts.
         for n in 0..1000 {
             waiting.look(n % 4 == 0);
         }
         assert!(!waiting.look(false));
     }
 
-    /// What the thread that measures a rate has found goes before a list of all queues.
+    /// A result of the thread that measures a rate takes precedence over a list of all queues.
     #[test]
     fn a_backlog_that_is_known_is_not_looked_for() {
         let look = |known: Option<u64>| {
@@ -276,7 +279,7 @@ mod tests {
         };
         assert_eq!(look(Some(3000)), Some(true));
         assert_eq!(look(Some(0)), Some(false));
-        // In the list there is no queue of that interface.
+        // The list has no queue of that interface.
         assert_eq!(look(None), None);
     }
 
@@ -294,8 +297,8 @@ mod tests {
         assert!(often.shared_us > 0);
     }
 
-    /// A total that falls by a packet while nothing of its kind leaves is no rate: it neither hides
-    /// those who fill the link nor makes them up.
+    /// A total that falls by a packet while nothing of its kind leaves is not a rate: it neither
+    /// hides others that fill the link nor invents them.
     #[test]
     fn a_total_that_falls_is_no_rate() {
         for upload in [false, true] {
@@ -318,7 +321,8 @@ mod tests {
         }
     }
 
-    /// A pause of ten seconds, or of ten minutes, leaves no rate behind that the link does not carry.
+    /// A pause of ten seconds, or of ten minutes, does not leave behind a rate that the link does
+    /// not carry.
     #[test]
     fn a_pause_leaves_the_rate_as_it_was() {
         for pause in [10, 59, 61, 600] {

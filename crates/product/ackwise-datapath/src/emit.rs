@@ -1,5 +1,5 @@
-//! The way out: held ACKs whose deadline passed go back through the hook that
-//! they were taken from, and the heartbeat says that somebody is there to do so.
+//! Re-emission: held ACKs whose deadline has passed go back through the hook that they were taken
+//! from. A heartbeat tells the programs that user space is there to do so.
 
 use std::io;
 use std::mem::size_of;
@@ -22,24 +22,24 @@ use crate::egress::Egress;
 use crate::sys;
 
 const HEARTBEAT: Duration = Duration::from_millis(100);
-/// A process that stops for longer than this no longer holds anything.
+/// If the process stops for longer than this, nothing is held any more.
 const ALIVE: Duration = Duration::from_millis(500);
-/// The real-time priority of the thread that re-emits.
+/// The real-time priority of the re-emitting thread.
 pub(crate) const FIFO_PRIORITY: u32 = 10;
 
-/// What other threads see of the one that re-emits.
+/// State that other threads share with the re-emitting one.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
-    /// No more heartbeats: nothing new is held.
+    /// Stop the heartbeats, so that nothing new is held.
     pub(crate) quiesce: AtomicBool,
-    /// Nothing is held until it is taken back.
+    /// Hold nothing while this is set.
     pub(crate) paused: AtomicBool,
     pub(crate) gone: AtomicBool,
-    /// The TAP device by which held ACKs come back was deleted, or taken down.
+    /// Whether the TAP device through which held ACKs come back was deleted or taken down.
     pub(crate) device_gone: AtomicBool,
-    /// No other parameters of the policy are wanted any more.
+    /// Whether renewals of the policy's parameters are no longer wanted.
     pub(crate) ending: AtomicBool,
-    /// The queue that ACKs had a class of is another one now.
+    /// Whether the queue that classified ACKs was replaced.
     pub(crate) queue_replaced: AtomicBool,
     pub(crate) realtime: AtomicBool,
     pub(crate) sent: AtomicU64,
@@ -50,39 +50,39 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// What is held could not leave any more.
+    /// Whether held ACKs can no longer leave.
     pub(crate) fn is_way_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire) || self.device_gone.load(Ordering::Acquire)
     }
 }
 
-/// Where frames go.
+/// Where frames are injected.
 pub(crate) enum Injection {
-    /// Out by the interface itself, past the egress hook.
+    /// Sent by the interface itself, past the egress hook.
     Packet(OwnedFd),
-    /// In by a TAP device, whose program redirects to the interface's ingress.
+    /// Received from a TAP device, whose program redirects to the interface's ingress.
     Tap(TunDevice),
 }
 
 pub(crate) struct Emitter {
     pub(crate) injection: Injection,
-    /// The program that redirects what comes by the TAP device.
+    /// The program that redirects what arrives from the TAP device.
     pub(crate) _back: Option<Attachment>,
     pub(crate) ifindex: u32,
     pub(crate) ring: RingBuf<MapData>,
     pub(crate) control: Array<MapData, sys::aw_control>,
-    /// What is written there beside the heartbeat.
+    /// The control values, written with each heartbeat.
     pub(crate) said: sys::aw_control,
-    /// Unless nobody asks who fills the link.
+    /// `None` if nothing needs to know who fills the link.
     pub(crate) egress: Option<Egress>,
-    /// Unless the policy does not look at it.
+    /// `None` if the policy does not use it.
     pub(crate) cpus: Option<Cpus>,
-    /// By slot: the generation that was sent last.
+    /// The last generation sent, by slot.
     pub(crate) sent: Vec<u32>,
 }
 
 impl Emitter {
-    /// Says whether each frame has a mark of its own, which takes a right.
+    /// Returns whether each frame is sent with its own mark, which needs a capability.
     pub(crate) fn marks_packets(&self) -> bool {
         matches!(self.injection, Injection::Packet(_))
     }
@@ -139,14 +139,14 @@ impl Emitter {
         }
         self.said.queue_replaced = u32::from(shared.queue_replaced.load(Ordering::SeqCst));
         self.hold_until(until);
-        // Somebody may have ended the holding just before that.
+        // Somebody may have stopped the holding just before this.
         if quiet() {
             self.hold_until(0);
         }
     }
 
-    /// Looks whether the interface is still in this network namespace, and the TAP device is up. If not,
-    /// nothing can be re-emitted, so the programs hold nothing more.
+    /// Checks that the interface is still in this network namespace and that the TAP device is up.
+    /// If not, nothing can be re-emitted, so the programs are told to hold nothing.
     fn look(&mut self, shared: &Shared) {
         if shared.is_way_gone() {
             return;
@@ -160,7 +160,7 @@ impl Emitter {
         }
     }
 
-    /// Lets the programs hold ACKs until then.
+    /// Lets the programs hold ACKs until the given time.
     fn hold_until(&mut self, alive_until_ns: u64) {
         self.said.alive_until_ns = alive_until_ns;
         if let Err(e) = self.control.set(0, self.said, 0) {
@@ -174,7 +174,7 @@ impl Emitter {
             if item.len() < size_of::<sys::aw_emit>() {
                 continue;
             }
-            // SAFETY: the program submits a whole aw_emit; any bytes are a value of it.
+            // SAFETY: the program submits a whole aw_emit, for which any bytes are valid.
             let e = unsafe { item.as_ptr().cast::<sys::aw_emit>().read_unaligned() };
             drop(item);
             let Some(last) = self.sent.get_mut(e.slot as usize) else {
@@ -209,8 +209,8 @@ impl Emitter {
 
 /// Makes this a real-time thread, unless the service manager has done so.
 fn fifo() -> bool {
-    // By system calls: musl's functions of these names do nothing but refuse.
-    // SAFETY: no pointers; the calling thread is meant.
+    // Use system calls: musl's functions of these names only fail.
+    // SAFETY: no pointers; 0 is the calling thread.
     let now = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
     if now & !libc::c_long::from(libc::SCHED_RESET_ON_FORK) == libc::c_long::from(libc::SCHED_FIFO)
     {
@@ -219,7 +219,7 @@ fn fifo() -> bool {
     // The kernel's `struct sched_param` is one int.
     let priority = FIFO_PRIORITY as libc::c_int;
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-    // SAFETY: the priority outlives the call; the calling thread is meant.
+    // SAFETY: the priority outlives the call; 0 is the calling thread.
     unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) == 0 }
 }
 
@@ -231,8 +231,8 @@ fn send(injection: &Injection, ifindex: u32, e: &sys::aw_emit, shared: &Shared) 
     let mut frame = Vec::with_capacity(14 + l2 + l3 + 8);
     frame.extend_from_slice(&e.l2[..l2]);
     frame.extend_from_slice(&e.l3[..l3]);
-    // The copy has what the stack left in the field: all of the checksum, or what a device would have
-    // completed. What is neither was wrong before, and stays so.
+    // The checksum field of the copy is as the stack left it: complete, or partial for a device to
+    // complete. A value that is neither was wrong before, and stays so.
     let packet = &mut frame[l2..];
     if checksum::complete_tcp(packet) {
         shared.checksums_filled.fetch_add(1, Ordering::Relaxed);
@@ -243,7 +243,7 @@ fn send(injection: &Injection, ifindex: u32, e: &sys::aw_emit, shared: &Shared) 
     let cookie = sys::AW_COOKIE_MAGIC | e.slot;
     match injection {
         Injection::Packet(fd) => {
-            // With a tag inside the frame, the tag's type is the packet's.
+            // With a tag inside the frame, the protocol is the tag's type.
             let protocol = match frame.get(12..14) {
                 Some(t) if l2 >= 14 => u16::from_ne_bytes([t[0], t[1]]),
                 _ => e.protocol,
@@ -252,14 +252,14 @@ fn send(injection: &Injection, ifindex: u32, e: &sys::aw_emit, shared: &Shared) 
                 interface: ifindex,
                 protocol,
             };
-            // Does not wait for room in the socket's send buffer: heartbeats and the ring would wait
-            // as well. What is not sent is handed out again by the timer, AW_RETRIES times.
+            // Do not wait for room in the socket's send buffer, since heartbeats and the ring would
+            // wait as well. The timer hands out unsent ACKs again, AW_RETRIES times.
             let flags = MsgFlags::MSG_DONTWAIT;
             packet_socket::send(fd, to, &frame, Some(cookie), flags)
         }
         Injection::Tap(device) => {
             if l2 == 0 {
-                // The TAP is Ethernet; the redirect takes this header off again.
+                // The TAP device is Ethernet; the redirect removes this header again.
                 let mut header = [0_u8; 14];
                 header[12..].copy_from_slice(&e.protocol.to_ne_bytes());
                 frame.splice(..0, header);
@@ -273,8 +273,8 @@ fn send(injection: &Injection, ifindex: u32, e: &sys::aw_emit, shared: &Shared) 
     }
 }
 
-/// Puts a tag that stood beside the frame inside, before those that are there. `l2` is the
-/// length of the link header that the frame had.
+/// Inserts a tag that was beside the frame, before any tags that are inside it. `l2` is the length
+/// of the frame's original link header.
 fn insert_tag(frame: &mut Vec<u8>, l2: usize, e: &sys::aw_emit) {
     if e.vlan_proto == 0 || l2 < 14 {
         return;

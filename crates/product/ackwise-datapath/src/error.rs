@@ -1,4 +1,4 @@
-//! What can go wrong, where, and what mends it.
+//! Errors, with what caused them and how to fix them.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use aya::EbpfError;
 use aya::maps::MapError;
 use aya::programs::ProgramError;
 
-/// Why an attachment could not be made, or did not last.
+/// Why the datapath could not be attached, or had to end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -19,19 +19,19 @@ pub enum Error {
          CAP_PERFMON (missing here: {missing})"
     )]
     Permission {
-        /// What was refused.
+        /// The operation that was refused.
         what: &'static str,
         /// The capabilities that this process lacks.
         missing: String,
     },
-    /// Something other than the capabilities keeps the process from bpf(2).
+    /// bpf(2) is refused for a reason other than capabilities.
     #[error(
         "not permitted to load BPF programs, though with the capabilities for it: a filter refuses \
          the system call bpf(2), as that of some containers does; start the container with \
          --security-opt seccomp=unconfined, or with a profile that lets CAP_BPF call it"
     )]
     Refused,
-    /// An interface, a device or the attachment of a program.
+    /// An error of an interface, a device or the attachment of a program.
     #[error(transparent)]
     Netdev(#[from] ackwise_netdev::Error),
     /// The running kernel lacks something.
@@ -44,18 +44,18 @@ pub enum Error {
         /// What is missing.
         what: &'static str,
     },
-    /// The running kernel was built or set in a way that its verifier refuses the programs.
+    /// The running kernel was built or configured so that its verifier refuses the programs.
     #[error("this kernel ({release}) {why}")]
     Unfit {
         /// `uname -r`.
         release: String,
-        /// In which way, and what to do.
+        /// What is wrong with the kernel, and what to do.
         why: &'static str,
     },
-    /// The programs stay as they are.
+    /// The programs cannot be renewed in place.
     #[error("this takes another attachment: detach, and attach again")]
     NotRenewable,
-    /// Withheld ACKs would be errors to their sockets.
+    /// Withholding an ACK would be reported to its socket as an error.
     #[error(
         "this kernel ({release}) does not drop a packet silently when a program redirects it to no \
          interface: {what}. ackwise would do harm here and attaches only with --dry-run; please \
@@ -64,10 +64,10 @@ pub enum Error {
     NotSilent {
         /// `uname -r`.
         release: String,
-        /// What it does instead.
+        /// What the kernel does instead.
         what: &'static str,
     },
-    /// The kernel lets one program of an interface interrupt another on the same CPU.
+    /// On this kernel one program may interrupt another on the same CPU.
     #[error(
         "this kernel ({release}) is built with PREEMPT_RT, where programs of one CPU may interrupt \
          each other; ackwise is not safe there: boot a kernel without PREEMPT_RT"
@@ -76,29 +76,29 @@ pub enum Error {
         /// `uname -r`.
         release: String,
     },
-    /// The verifier did not accept a program.
+    /// The verifier refused a program.
     #[error(
         "the kernel's verifier refused the program {program}; please report this with `uname -r`. \
          It said last:\n{log}"
     )]
     Verifier {
-        /// Which one.
+        /// The name of the program.
         program: &'static str,
         /// The end of the verifier's log.
         log: String,
     },
-    /// Memory that may be locked ran out.
+    /// The limit for locked memory is too low.
     #[error(
         "not enough lockable memory for {map} ({bytes} bytes): raise the limit (`ulimit -l \
          unlimited`, LimitMEMLOCK=infinity) or ask for fewer flows"
     )]
     Memlock {
-        /// The map.
+        /// The map that could not be created.
         map: String,
-        /// What all maps together want.
+        /// The memory that all maps together need.
         bytes: u64,
     },
-    /// Somebody else is attached to this interface.
+    /// Another process is attached to this interface.
     #[error(
         "{ifname} is already held by process {pid} ({policy}): stop it with `ackwise detach \
          {ifname}` first"
@@ -106,12 +106,12 @@ pub enum Error {
     Held {
         /// The interface.
         ifname: String,
-        /// Who holds it.
+        /// The process that holds it.
         pid: u32,
-        /// With which policy.
+        /// The policy of that process.
         policy: String,
     },
-    /// The policy wants something that a tc program cannot do.
+    /// The policy needs something that a tc program cannot do.
     #[error("{0}: choose another policy, or another environment for this one")]
     Capability(#[from] ackwise_policy::Unsupported),
     /// An option is out of its range.
@@ -119,52 +119,53 @@ pub enum Error {
     Option {
         /// The option.
         what: &'static str,
-        /// As given.
+        /// The value that was given.
         value: u64,
-        /// What would do.
+        /// The permitted range.
         range: String,
     },
-    /// The congestion-window hint, or requests for ACKs, where no data leave their sender.
+    /// The congestion-window hint, or requests for ACKs, at a position where no data leave their
+    /// sender.
     #[error(
         "the congestion-window hint and the bit that asks for an ACK are written where the data \
          leave their sender: with position sender, not {0}"
     )]
     NotTheSender(&'static str),
-    /// Requests for an ACK rate are for one place and one policy.
+    /// Requests for an ACK rate are obeyed only at one position and by one policy.
     #[error(
         "requests for an ACK rate are obeyed by the policy every-n, on the host that receives the \
          data: choose policy every-n (with n=1 flows that do not ask are left alone) and position \
          receiver"
     )]
     NotObeying,
-    /// There is nothing to attach a program for sockets to.
+    /// No cgroup hierarchy is mounted to attach socket programs to.
     #[error(
         "no cgroup of version 2 is mounted, which programs for sockets are attached to: mount -t \
          cgroup2 none /sys/fs/cgroup, or name one"
     )]
     NoCgroup,
-    /// What was named as a cgroup is none that programs can be attached to.
+    /// Programs cannot be attached to the path that was given as a cgroup.
     #[error(
         "{}: {why}: name a directory below the one where cgroups of version 2 are mounted (`mount -t \
          cgroup2` shows it)",
         path.display()
     )]
     Cgroup {
-        /// As given.
+        /// The path that was given.
         path: PathBuf,
         /// What it is instead, or why it cannot be opened.
         why: String,
     },
-    /// The interface went away while attached.
+    /// The interface was deleted while attached.
     #[error("{0} was deleted while ackwise was attached to it; nothing is held any more")]
     InterfaceGone(String),
-    /// The TAP device by which held ACKs come back went away while attached.
+    /// The TAP device through which held ACKs come back was deleted or taken down while attached.
     #[error(
         "the device by which held ACKs come back to {0} was deleted or taken down by somebody else; \
          nothing is held any more"
     )]
     DeviceGone(String),
-    /// Nothing is attached there.
+    /// Nothing is attached to the interface.
     #[error("ackwise is not attached to {0} in this network namespace (`ackwise status` lists)")]
     NotAttached(String),
     /// The process that holds an interface did not answer as expected.
@@ -175,18 +176,18 @@ pub enum Error {
         /// What happened.
         why: String,
     },
-    /// A system call failed in a way that has no better name.
+    /// A system call failed that has no variant of its own.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried: "open the cgroup".
+        /// The operation: "open the cgroup".
         what: &'static str,
         /// The cause.
         source: io::Error,
     },
-    /// A part of the object file is not what this loader was built with.
+    /// A part of the object file is not as this loader was built for.
     #[error("the embedded BPF object has no usable {0}: rebuild ackwise")]
     Object(String),
-    /// Everything else from the loader library.
+    /// Any other error of the loader library.
     #[error("loading the BPF programs: {}", with_causes(.0.as_ref()))]
     Load(Box<EbpfError>),
     /// A map operation failed.
@@ -206,7 +207,7 @@ impl Error {
     }
 }
 
-/// Whether this process has the capabilities that attaching takes.
+/// Checks that this process has the capabilities that attaching needs.
 pub(crate) fn check_capabilities() -> Result<(), Error> {
     let missing = missing_capabilities();
     if missing.is_empty() {
@@ -218,7 +219,7 @@ pub(crate) fn check_capabilities() -> Result<(), Error> {
     })
 }
 
-/// Capabilities that attaching takes, of those that this process has not got.
+/// The capabilities that attaching needs and this process lacks.
 fn missing_capabilities() -> String {
     // (name, bit): linux/capability.h
     const NEEDED: [(&str, u32); 4] = [
@@ -233,7 +234,7 @@ fn missing_capabilities() -> String {
         .find_map(|l| l.strip_prefix("CapEff:"))
         .and_then(|v| u64::from_str_radix(v.trim(), 16).ok())
         .unwrap_or(0);
-    // CAP_SYS_ADMIN stands in for BPF and PERFMON.
+    // CAP_SYS_ADMIN stands in for CAP_BPF and CAP_PERFMON.
     let admin = have & 1 << 21 != 0;
     let missing: Vec<_> = NEEDED
         .iter()
@@ -243,8 +244,8 @@ fn missing_capabilities() -> String {
     missing.join(", ")
 }
 
-/// Refuses a kernel on which the programs are not safe: they keep a packet's data in memory of
-/// the CPU, and spin for locks whose holder must not be preempted. `version` is that of uname(2).
+/// Refuses a kernel on which the programs are not safe: they keep a packet's data in per-CPU
+/// memory, and spin for locks whose holder must not be preempted. `version` is that of uname(2).
 pub(crate) fn check_preemption(version: &str) -> Result<(), Error> {
     let is_rt = version
         .split_whitespace()
@@ -263,13 +264,13 @@ pub(crate) fn version() -> String {
     )
 }
 
-/// The last lines of a verifier log: those that say why.
+/// The last lines of a verifier log, which say why a program was refused.
 fn tail(log: &str) -> String {
     let lines: Vec<_> = log.lines().collect();
     lines[lines.len().saturating_sub(25)..].join("\n")
 }
 
-/// Give a load error the name that helps.
+/// Converts a load error to the most helpful variant.
 pub(crate) fn load_error(e: EbpfError, bytes: u64) -> Error {
     if let EbpfError::MapError(MapError::CreateError { name, io_error, .. }) = &e {
         match io_error.raw_os_error() {
@@ -306,8 +307,8 @@ pub(crate) fn load_error(e: EbpfError, bytes: u64) -> Error {
             _ => {}
         }
     }
-    // Linux has had global data for longer than it has had what ackwise needs: where they do not work,
-    // not even a map can be made.
+    // Linux has had global data for longer than it has had what ackwise needs. If they do not work,
+    // not even a map can be created.
     if matches!(e, EbpfError::RelocationError(_)) && !aya::features().bpf_global_data() {
         let missing = missing_capabilities();
         if missing.is_empty() {
@@ -321,7 +322,7 @@ pub(crate) fn load_error(e: EbpfError, bytes: u64) -> Error {
     Error::Load(Box::new(e))
 }
 
-/// Gives a load error of one program the name that helps.
+/// Converts a load error of one program to the most helpful variant.
 pub(crate) fn program_error(program: &'static str, e: ProgramError) -> Error {
     match e {
         ProgramError::LoadError {

@@ -17,37 +17,37 @@ use crate::emit::{Emitter, Injection};
 use crate::programs::{ACKS, BACK, DATA, Programs, map};
 use crate::{Error, Options, Position, sys};
 
-/// The MTU, in bytes, of the device by which a sender's ACKs come back in.
+/// The MTU, in bytes, of the device through which a sender's ACKs come back.
 const TAP_MTU: u32 = 1500;
 
-/// Programs that are attached.
+/// The attached programs.
 pub(crate) struct Hooks {
     pub programs: Programs,
-    /// That of the ACKs, and that of the data, which has made the clsact qdisc if there was none:
-    /// it is dropped last, and removes it.
+    /// The attachments of the ACK side and of the data side. The latter creates the clsact qdisc if
+    /// there is none; it is dropped last, and then removes the qdisc.
     pub attachments: Vec<Attachment>,
     pub emitter: Emitter,
-    /// Why clsact was taken although tcx was tried first.
+    /// Why clsact is used although tcx was tried first.
     pub fallback: Option<String>,
-    /// What the programs were loaded with.
+    /// The options with which the programs were loaded.
     pub raw: sys::aw_options,
 }
 
 impl Hooks {
-    /// Says whether the programs are filters of a clsact qdisc.
+    /// Returns whether the programs are filters of a clsact qdisc.
     pub fn is_clsact(&self) -> bool {
         let mut modes = self.attachments.iter().map(Attachment::mode);
         modes.any(|mode| mode == AttachMode::Clsact)
     }
 
-    /// Says whether the interface had no clsact qdisc before.
+    /// Returns whether the interface had no clsact qdisc before.
     pub fn made_clsact(&self) -> bool {
         self.attachments.iter().any(Attachment::made_clsact)
     }
 }
 
-/// Removes the filters that a killed holder has left, and its clsact qdisc if it had made that
-/// one. Returns whether there were any filters.
+/// Removes the filters that a killed holder left, and the clsact qdisc if the holder had created
+/// it. Returns whether there were any filters.
 pub(crate) fn sweep(ifname: &str, ifindex: u32, made_clsact: bool) -> bool {
     let any = remove_stale_filters(ifname, &[ACKS, DATA]);
     if any && made_clsact {
@@ -56,8 +56,8 @@ pub(crate) fn sweep(ifname: &str, ifindex: u32, made_clsact: bool) -> bool {
     any
 }
 
-/// Loads the programs and attaches them. [`AttachMode::Auto`] tries tcx first, and takes clsact
-/// if the kernel has no tcx.
+/// Loads and attaches the programs. [`AttachMode::Auto`] tries tcx first, and uses clsact if the
+/// kernel has no tcx.
 pub(crate) fn install(options: &Options, interface: &Interface) -> Result<Hooks, Error> {
     let mode = match options.attach {
         AttachMode::Auto => AttachMode::Tcx,
@@ -75,16 +75,16 @@ pub(crate) fn install(options: &Options, interface: &Interface) -> Result<Hooks,
     }
 }
 
-/// `mode` is not [`AttachMode::Auto`]: the programs are loaded for one of the two.
+/// `mode` must not be [`AttachMode::Auto`]: the programs are loaded for one of the two.
 fn install_by(options: &Options, interface: &Interface, mode: AttachMode) -> Result<Hooks, Error> {
     let link = match interface.kind {
         LinkKind::Ethernet => sys::AW_LINK_ETHERNET,
         LinkKind::Ip => sys::AW_LINK_IP,
     };
     let clsact = mode == AttachMode::Clsact;
-    // An earlier program would see re-emitted ACKs twice, and ACKs that never leave. The gateway
-    // and the tunnel come before all the same: they let packets leave a second time, and ackwise
-    // is to see each only once.
+    // Attach first: an earlier program would see re-emitted ACKs twice, and ACKs that never leave.
+    // Only the gateway and the tunnel come earlier: they send packets a second time, and ackwise
+    // must see each packet once.
     let redirecting = redirecting_programs(interface.index)?;
     let mut programs = Programs::load(options, interface.index, link, clsact)?;
     let mut attach = |name: &str, interface: &str, direction| {
@@ -153,7 +153,7 @@ fn emitter(
     })
 }
 
-/// Returns a second handle on the control map, for the thread that keeps it fresh.
+/// Returns a second handle on the control map, for the thread that writes the heartbeat.
 fn control_map(programs: &mut Programs) -> Result<Array<MapData, sys::aw_control>, Error> {
     let Map::Array(data) = map(&mut programs.bpf, "control")? else {
         return Err(Error::Object("map control".into()));
@@ -161,7 +161,7 @@ fn control_map(programs: &mut Programs) -> Result<Array<MapData, sys::aw_control
     Ok(Array::try_from(second_handle(data)?)?)
 }
 
-/// Returns a second handle on the counters, for the thread that looks at what leaves.
+/// Returns a second handle on the counters, for the thread that samples what leaves.
 fn egress(programs: &mut Programs) -> Result<Egress, Error> {
     let Map::PerCpuArray(data) = map(&mut programs.bpf, "counters")? else {
         return Err(Error::Object("map counters".into()));

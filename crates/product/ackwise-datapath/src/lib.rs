@@ -11,9 +11,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What the programs do, and why, is said at the top of `bpf/ackwise.bpf.c`. This crate gives
-//! them their constants, attaches them, and re-emits what they have held long enough
-//! ([`Datapath`]). By [`control`] a process finds and asks another one that is attached.
+//! The top of `bpf/ackwise.bpf.c` says what the programs do, and why. This crate sets their
+//! constants, attaches them, and re-emits the ACKs that they have held long enough ([`Datapath`]).
+//! [`control`] finds other attached processes and sends them requests.
 
 mod ack_rate;
 pub mod control;

@@ -1,4 +1,4 @@
-//! What to attach, where and how far it may go.
+//! What to attach, where, and with which limits.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -11,24 +11,24 @@ use serde::{Deserialize, Serialize};
 use crate::sys;
 use crate::{AttachMode, Error};
 
-/// Where the interface lies on the path of the ACKs.
+/// Where the interface is on the path of the ACKs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Position {
-    /// At the data receiver: ACKs leave by this interface.
+    /// At the data receiver: ACKs leave through this interface.
     #[default]
     Receiver,
-    /// On a router: ACKs leave by this interface.
+    /// On a router: ACKs leave through this interface.
     Router,
-    /// At the data sender: ACKs come in by this interface.
+    /// At the data sender: ACKs arrive through this interface.
     Sender,
 }
 
-/// An ACK may be as old as Linux's longest delayed ACK, 200 ms, when it comes here, and
-/// must leave within 500 ms of what it answers (RFC 9293 §3.8.6.3).
+/// An ACK may have been delayed by up to 200 ms, Linux's longest delayed ACK, when it reaches the
+/// hook, and must leave within 500 ms of the segment that it acknowledges (RFC 9293 §3.8.6.3).
 const MAX_HOLD_US: u64 = 300_000;
 
-/// Whether the kernel has IPsec, and so a helper that says of a packet whether it came out of it.
+/// Whether the kernel has IPsec, and so a helper that tells whether a packet came out of it.
 fn has_ipsec() -> bool {
     Path::new("/proc/sys/net/core/xfrm_acq_expires").exists()
 }
@@ -42,15 +42,15 @@ fn micros(time: Duration) -> u64 {
 pub struct Prefix {
     /// The address; bits beyond the length are ignored.
     pub address: IpAddr,
-    /// Leading bits that count.
+    /// The number of leading bits that count.
     pub length: u8,
 }
 
-/// Which flows to touch, seen from this host: all, unless told otherwise.
+/// Which flows to thin, seen from this host. The default is all.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Matches {
-    /// Ports of the near side: this host, or what lies behind this router.
+    /// Ports of the near side: this host, or the hosts behind this router.
     pub local_ports: Option<RangeInclusive<u16>>,
     /// Ports of the far side.
     pub remote_ports: Option<RangeInclusive<u16>>,
@@ -60,54 +60,57 @@ pub struct Matches {
     pub remote: Option<Prefix>,
 }
 
-/// Everything that an attachment is told.
+/// The options of an attachment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// The interface, by name, in the calling thread's network namespace.
+    /// The name of the interface, in the calling thread's network namespace.
     pub ifname: String,
-    /// Who decides.
+    /// The policy that decides.
     pub policy: Config,
-    /// Where the interface lies.
+    /// Where the interface is on the path.
     pub position: Position,
-    /// D: no ACK is withheld longer.
+    /// D: the maximum time for which an ACK is withheld.
     pub hold_max: Duration,
-    /// Nor longer than RTT >> this.
+    /// An ACK is also withheld for at most RTT >> this.
     pub hold_rtt_shift: u32,
-    /// But for so long however short the RTT is; `hold_max` at most.
+    /// The lower limit of the bound that the RTT gives, however short the RTT is; at most
+    /// `hold_max`.
     pub hold_min: Duration,
-    /// Write the congestion window of local sockets into the window field of their data:
-    /// at [`Position::Sender`] only. For receivers with `dca` or `tda`.
+    /// Write the congestion window of local sockets into the window field of their data, for
+    /// receivers with `dca` or `tda`. At [`Position::Sender`] only.
     pub cwnd_hint: bool,
-    /// Set a reserved bit in the last data packet that a window allows, and in what is sent again:
-    /// it asks for an ACK at once. At [`Position::Sender`] only, for a receiver with `obey_ack_rate`.
+    /// Set a reserved bit, which asks for an immediate ACK, in the last data packet that a window
+    /// allows and in retransmissions. At [`Position::Sender`] only, for a receiver with
+    /// `obey_ack_rate`.
     pub ack_request: bool,
-    /// What the data sender asks for by TCP ACK Rate Request is the n of the policy, and an ACK
-    /// that it asks for by a bit leaves: at [`Position::Receiver`] with `every-n` only.
+    /// Use the rate that the data sender asks for (TCP ACK Rate Request) as the n of the policy,
+    /// and let an ACK leave that it asks for by a bit. At [`Position::Receiver`] with `every-n`
+    /// only.
     pub obey_ack_rate: bool,
-    /// The queue behind the interface separates flows, and is where packets wait: what others
-    /// send does not lengthen the way of an ACK, so nobody asks for it.
+    /// Packets wait in a queue behind the interface that separates flows. Other traffic does not
+    /// delay an ACK there, so the programs need not find out who fills the link.
     pub fair_queue: bool,
-    /// The priority (`skb->priority`) of the pure ACKs that leave, for a queue that reads the class
-    /// of a packet from it; 0: the one that they have. Not at [`Position::Sender`].
+    /// The priority (`skb->priority`) to set on pure ACKs that leave, for a queue that classifies
+    /// packets by it; 0 leaves the priority unchanged. Not at [`Position::Sender`].
     pub ack_priority: u32,
-    /// Flows that are kept; the least recently used one goes first.
+    /// The maximum number of tracked flows; the least recently used one is evicted first.
     pub max_flows: u32,
-    /// ACKs that can be withheld at the same time.
+    /// The number of ACKs that can be withheld at the same time.
     pub slots: u32,
-    /// Withhold nothing, count what would be: also an ACK that would have left at its
-    /// deadline because its flow said nothing more.
+    /// Withhold nothing, but count what would be withheld, including ACKs that would have left at
+    /// their deadline because their flow sent no other.
     pub dry_run: bool,
-    /// Flows to touch.
+    /// The flows to thin.
     pub matches: Matches,
-    /// How to hook in.
+    /// How to attach.
     pub attach: AttachMode,
-    /// Re-emit from a SCHED_FIFO thread if that is allowed.
+    /// Re-emit from a SCHED_FIFO thread if that is permitted.
     pub realtime: bool,
-    /// Load the object that has programs for tests as well.
+    /// Load the object that also contains programs for tests.
     #[cfg(feature = "selftest")]
     #[doc(hidden)]
     pub selftest: bool,
-    /// Clones of packets fail as if memory were short; needs `selftest`.
+    /// Make clones of packets fail as if memory were short; needs `selftest`.
     #[cfg(feature = "selftest")]
     #[doc(hidden)]
     pub clone_fails: bool,
@@ -142,8 +145,8 @@ impl Options {
         }
     }
 
-    /// Whether the programs count what leaves beside the ACKs. At the sender the ACKs come in:
-    /// what leaves there does not share their way.
+    /// Whether the programs count what leaves besides the ACKs. At the sender the ACKs arrive, so
+    /// what leaves there does not share their path.
     pub(crate) fn asks_uplink(&self) -> bool {
         !self.fair_queue && self.position != Position::Sender
     }
@@ -211,8 +214,8 @@ impl Options {
         )
     }
 
-    /// The lengths that a hold may have, us, ascending: each D that the contract may grant, and
-    /// below the least of them what a policy may ask for.
+    /// The possible hold times, us, ascending: each D that the contract may grant, and below the
+    /// smallest of them the times that a policy may ask for.
     pub(crate) fn classes(&self) -> Vec<u32> {
         let flow = self.flow();
         let bounds = flow.raw();
@@ -224,7 +227,7 @@ impl Options {
         classes
     }
 
-    /// For programs that are run by test runs, and hang nowhere.
+    /// The options for programs that run in test runs only and are not attached.
     #[cfg(feature = "selftest")]
     pub(crate) fn to_bpf_unattached(&self) -> sys::aw_options {
         self.to_bpf(1, sys::AW_LINK_ETHERNET, false)
@@ -243,7 +246,7 @@ impl Options {
         o.cwnd_hint = u8::from(self.cwnd_hint);
         o.ack_request = u8::from(self.ack_request);
         o.obey_ack_rate = u8::from(self.obey_ack_rate);
-        // Packets come out of IPsec at ingress.
+        // Packets leave IPsec at ingress.
         o.ipsec = u8::from(self.position == Position::Sender && has_ipsec());
         o.class_us = [sys::AW_CLASS_UNUSED; sys::AW_CLASS_TABLE as usize];
         o.class_us[0] = 0;
@@ -262,7 +265,7 @@ impl Options {
         if self.position != Position::Sender {
             o.ack_priority = self.ack_priority;
         }
-        // The near side sends the ACKs at a receiver, and the data at a sender.
+        // At a receiver the near side sends the ACKs, at a sender the data.
         let (near, far) = match self.position {
             Position::Sender => (sys::AW_SIDE_DATA, sys::AW_SIDE_ACKS),
             _ => (sys::AW_SIDE_ACKS, sys::AW_SIDE_DATA),
@@ -291,7 +294,7 @@ impl Options {
 }
 
 impl Prefix {
-    /// Address and mask as the wire has them.
+    /// The address and the mask in network byte order.
     fn words(&self) -> ([u32; 4], [u32; 4]) {
         let mut address = [0_u8; 16];
         let bits: u128 = u128::MAX

@@ -27,7 +27,7 @@ pub(crate) const SETUP: &str = "ackwise_setup";
 pub(crate) struct Object<'a> {
     pub bytes: &'a [u8],
     pub programs: &'static [&'static str],
-    /// Name and bytes of a constant that the programs read beside `options`.
+    /// The name and the bytes of a constant that the programs read besides `options`.
     pub global: Option<(&'static str, &'a [u8])>,
 }
 
@@ -49,7 +49,7 @@ impl Programs {
     /// Loads the programs for an interface. `link` is an `enum aw_link`.
     ///
     /// # Errors
-    /// The options are wrong, a capability is missing, or the kernel refuses the programs.
+    /// If the options are wrong, a capability is missing, or the kernel refuses the programs.
     pub fn load(options: &Options, ifindex: u32, link: u32, clsact: bool) -> Result<Self, Error> {
         options.check()?;
         #[cfg(feature = "selftest")]
@@ -76,12 +76,12 @@ impl Programs {
         check_capabilities()?;
         check_preemption(&version())?;
         let deadlines = (2 * options.slots).max(1024);
-        // Each that is handed to user space stays in this FIFO for AW_RETRY_NS: room for
+        // Each entry that is handed to user space stays in this FIFO for AW_RETRY_NS: room for
         // 400,000 a second.
         let retries = deadlines.max(8192);
-        // Four tries to read each before it is overwritten: 1 MB or more.
+        // Room for about one emission per slot, and at least 1 MB.
         let ring = (options.slots * 256).next_power_of_two().max(1 << 20);
-        // A FIFO that no hold needs has room for one, the least that the kernel makes.
+        // A FIFO that no hold needs has room for one entry, the kernel's minimum.
         let queues: Vec<(String, u32)> = (0..=sys::AW_CLASSES)
             .map(|n| {
                 let entries = match n {
@@ -133,7 +133,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Allocating a timer may fail temporarily when memory is short.
+    /// Runs the setup program. Allocating a timer may fail temporarily when memory is short.
     fn set_up(&mut self) -> Result<(), Error> {
         let mut errno = 0;
         for round in 0..50 {
@@ -155,7 +155,7 @@ impl Programs {
     ///
     /// # Errors
     ///
-    /// There is no program of that name, or the kernel refuses to run it.
+    /// If there is no program of that name, or the kernel refuses to run it.
     pub fn run(&self, name: &str, packet: &[u8], repeat: u32) -> Result<(u32, Duration), Error> {
         let program: &SchedClassifier = self
             .bpf
@@ -171,7 +171,7 @@ impl Programs {
         Ok((r.return_value, r.duration))
     }
 
-    /// The descriptor of a program.
+    /// The file descriptor of a program.
     pub(crate) fn descriptor(&self, name: &'static str) -> Result<BorrowedFd<'_>, Error> {
         let program: &SchedClassifier = self
             .bpf
@@ -182,11 +182,11 @@ impl Programs {
         Ok(descriptor.as_fd())
     }
 
-    /// Refreshes the heartbeat, without which no ACK is held; for test runs.
+    /// Refreshes the heartbeat, without which no ACK is held. For test runs.
     ///
     /// # Errors
     ///
-    /// The heartbeat's map cannot be written.
+    /// If the heartbeat's map cannot be written.
     pub fn keep_alive(&mut self, how_long: Duration) -> Result<(), Error> {
         let alive_until_ns =
             monotonic_ns() + u64::try_from(how_long.as_nanos()).unwrap_or(u64::MAX);
@@ -196,7 +196,7 @@ impl Programs {
         })
     }
 
-    /// Writes the heartbeat and what is said beside it.
+    /// Writes the heartbeat and the other control values.
     pub(crate) fn say(&mut self, control: sys::aw_control) -> Result<(), Error> {
         let mut map: Array<_, sys::aw_control> = Array::try_from(map(&mut self.bpf, "control")?)?;
         Ok(map.set(0, control, 0)?)
@@ -206,7 +206,7 @@ impl Programs {
     ///
     /// # Errors
     ///
-    /// The counters' map cannot be read.
+    /// If the counters' map cannot be read.
     pub fn counters(&self) -> Result<sys::aw_counters, Error> {
         let map = self
             .bpf
@@ -226,14 +226,14 @@ impl Programs {
     ///
     /// # Errors
     ///
-    /// The flows' map cannot be read.
+    /// If the flows' map cannot be read.
     pub fn flows(&self, limit: usize) -> Result<Vec<FlowStats>, Error> {
         let map = self.flow_map()?;
         let now = monotonic_ns();
         let mut flows = Vec::new();
         let mut seen = HashSet::new();
-        // A flow may be evicted under the iterator: then it is over, or begins anew
-        // with keys that were there before.
+        // A flow may be evicted during the iteration, which then ends, or restarts with keys that
+        // were seen before.
         for key in map.keys().take(limit.max(64).saturating_mul(4)) {
             if flows.len() >= limit {
                 break;
@@ -255,7 +255,7 @@ impl Programs {
         Ok(flows)
     }
 
-    /// In a dry run: ACKs that would have been held and would have left at their deadline, but
+    /// In a dry run: the number and the bytes of ACKs that would have left at their deadline, but
     /// are not counted yet because their flow has been silent since.
     pub(crate) fn overdue(&self) -> Result<(u64, u64), Error> {
         let map = self.flow_map()?;
@@ -269,7 +269,7 @@ impl Programs {
         }))
     }
 
-    /// How many instructions the verifier processed, by program.
+    /// The number of instructions that the verifier processed, by program.
     #[must_use]
     pub fn verified(&self) -> BTreeMap<&'static str, u32> {
         self.names
@@ -300,8 +300,8 @@ pub(crate) fn map<'a>(bpf: &'a mut Ebpf, name: &str) -> Result<&'a mut Map, Erro
         .ok_or_else(|| Error::Object(format!("map {name}")))
 }
 
-/// How many handshakes are kept. A flow is new for a moment: where there are many flows, a quarter
-/// of their number is enough.
+/// The maximum number of handshakes that are tracked. A flow is new only for a moment: with many
+/// flows, a quarter of their number is enough.
 fn handshakes(max_flows: u32) -> u32 {
     (max_flows / 4).clamp(1024, 16_384)
 }

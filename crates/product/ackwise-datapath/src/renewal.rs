@@ -1,9 +1,9 @@
-//! Programs with other parameters of the policy, in the place of those that run.
+//! Replaces running programs by ones with other parameters of the policy.
 //!
-//! A policy's parameters are constants of the programs, by which the verifier cuts away what is not
-//! asked for. So other parameters take other programs: the same instructions over the same maps,
-//! with another map of constants. Loading them takes rights that the process has given up when it
-//! runs, and which a process of its own keeps for this alone.
+//! A policy's parameters are constants of the programs, from which the verifier prunes what is not
+//! needed. So other parameters need other programs: the same instructions over the same maps, with
+//! another map of constants. Loading them needs privileges that the running process has dropped,
+//! and that a separate process keeps for this alone.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
@@ -16,12 +16,12 @@ use aya::maps::{Map, MapData};
 use crate::programs::{ACKS, DATA, Programs, map, program};
 use crate::{Error, sys};
 
-/// The section of the constants, and their map.
+/// The section of the constants, which is also the name of their map.
 const CONSTANTS: &str = ".rodata";
-/// How long loading may take: the verifier looks at each path.
+/// How long loading may take: the verifier walks every path.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The process that loads programs for the maps that are there.
+/// The process that loads programs for the existing maps.
 #[derive(Debug)]
 pub(crate) struct Renewal {
     helper: Helper,
@@ -34,8 +34,8 @@ pub(crate) struct Renewed {
 }
 
 impl Renewal {
-    /// Starts the process, which becomes the user that this one becomes. This process must have
-    /// one thread, and all its rights. `raw` is what the programs were loaded with.
+    /// Starts the process, which becomes the given user. This process must have one thread, and all
+    /// its privileges. `raw` is what the programs were loaded with.
     pub fn start(
         programs: &mut Programs,
         policy: &Config,
@@ -45,7 +45,7 @@ impl Renewal {
         let mut constants = Constants::of(programs, raw)?;
         let mut policy = *policy;
         let helper = Helper::start(c"ackwise-loader", user, |request| {
-            // The daemon may be in somebody's hands by now: it chooses parameters that the policy
+            // The daemon may be compromised by now: it can choose parameters that the policy
             // permits, and nothing else.
             let words = request.as_chunks::<4>().0;
             let wanted: Vec<_> = words.iter().map(|word| u32::from_ne_bytes(*word)).collect();
@@ -59,7 +59,8 @@ impl Renewal {
         Ok(Self { helper })
     }
 
-    /// Loads the programs with the parameters of this policy, as long as they are wanted.
+    /// Loads the programs with the parameters of this policy; gives up once they are no longer
+    /// wanted.
     pub fn load(&self, policy: &Config, is_wanted: impl Fn() -> bool) -> Result<Renewed, Error> {
         let params = policy.policy().params().iter();
         let values = params.map(|param| policy.raw().param[param.index]);
@@ -73,7 +74,7 @@ impl Renewal {
     }
 }
 
-/// The bytes of the constants, and where the options are among them.
+/// The bytes of the constants, and the offset of the options in them.
 struct Constants {
     bytes: Vec<u8>,
     at: usize,
@@ -81,7 +82,7 @@ struct Constants {
 }
 
 impl Constants {
-    /// Reads them from the kernel.
+    /// Reads the constants from the kernel.
     fn of(programs: &mut Programs, raw: &sys::aw_options) -> Result<Self, Error> {
         let bytes = bpf::first_value(constants_of(programs)?);
         let bytes = bytes.map_err(Error::system("read the constants of the programs"))?;
@@ -98,16 +99,16 @@ impl Constants {
         }
     }
 
-    /// In the process that loads: makes the map, puts it where the instructions look for it, and
-    /// loads both programs again.
+    /// Runs in the loading process: creates the map, puts it where the instructions look for it,
+    /// and loads both programs again.
     fn load(&mut self, programs: &mut Programs) -> Result<Vec<OwnedFd>, Error> {
         let raw = bytes_of(&self.raw);
         self.bytes[self.at..self.at + raw.len()].copy_from_slice(raw);
         let new = bpf::constant_map(&self.bytes);
         let new = new.map_err(Error::system("make the map of constants"))?;
         let old = constants_of(programs)?.fd().as_fd().as_raw_fd();
-        // The instructions name a map by the number of its descriptor.
-        // SAFETY: no pointers; whoever owns the number owns another map by it from now on.
+        // The instructions refer to a map by its file descriptor.
+        // SAFETY: no pointers; the owner of the descriptor owns another map from now on.
         if unsafe { libc::dup2(new.as_raw_fd(), old) } != old {
             let error = std::io::Error::last_os_error();
             return Err(Error::system("place the map of constants")(error));
@@ -116,8 +117,8 @@ impl Constants {
             .into_iter()
             .map(|name| {
                 let program = program(&mut programs.bpf, name)?;
-                // The daemon has it loaded and attached; here it is only a descriptor. After a failed
-                // load it is not there.
+                // The daemon has the program loaded and attached; this only closes a descriptor.
+                // After a failed load there is none.
                 let _ = program.unload();
                 program
                     .load()
@@ -141,7 +142,8 @@ fn constants_of(programs: &mut Programs) -> Result<&MapData, Error> {
 
 fn bytes_of(raw: &sys::aw_options) -> &[u8] {
     let size = size_of::<sys::aw_options>();
-    // SAFETY: so many bytes, all of them initialised: its fields fill the C struct (asserted below).
+    // SAFETY: `size` bytes, all initialised: the fields fill the C struct without padding (asserted
+    // below).
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(raw).cast(), size) }
 }
 

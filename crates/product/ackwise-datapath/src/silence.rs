@@ -1,10 +1,10 @@
-//! Looks whether this kernel keeps a withheld ACK from its socket.
+//! Checks that this kernel does not report a withheld ACK to its socket.
 //!
-//! The datapath withholds by a redirect to an interface that is not there
-//! ([decision 6](https://github.com/ackwise/ackwise/blob/main/docs/decisions/0006-silent-drop.md)).
-//! No document promises that the sender of such a packet is not told. Told, TCP would take the ACK
-//! for lost by its own host. So a device is made for a moment, a program drops what leaves there
-//! in the same way, and a packet is sent: whoever sends it must hear of nothing.
+//! The datapath withholds by a redirect to an interface that does not exist ([decision
+//! 6](https://github.com/ackwise/ackwise/blob/main/docs/decisions/0006-silent-drop.md)). No
+//! document promises that the sender of such a packet is not told. If it were told, TCP would count
+//! the ACK as dropped by its own host. So this creates a device for a moment, attaches a program
+//! that drops in the same way, and sends a packet: the sender must not get an error.
 
 use ackwise_bpf::silence as sys;
 use ackwise_netdev::kernel::release;
@@ -20,18 +20,18 @@ use crate::Error;
 use crate::error::{load_error, program_error};
 
 const PROGRAM: &str = "ackwise_silence";
-/// The mark of the packet. No program looks at it.
+/// The mark of the packet. No program reads it.
 const MARK: u32 = 1;
 /// An IPv4 header of protocol 253, which is for experiments (RFC 3692).
 const PACKET: [u8; 20] = [
     0x45, 0, 0, 20, 0, 0, 0, 0, 64, 253, 0, 0, 192, 0, 0, 8, 192, 0, 0, 8,
 ];
 
-/// Checks that a packet which is dropped as withheld ACKs are is no error to its sender. No other
-/// interface than a device of its own is touched.
+/// Checks that the sender of a packet gets no error if it is dropped like a withheld ACK.
+/// This touches no interface other than a device of its own.
 ///
 /// # Errors
-/// [`Error::NotSilent`] if the sender is told, or what the kernel refused.
+/// [`Error::NotSilent`] if the sender is told, or an error if the kernel refuses something.
 pub fn check_silent_drop(mode: AttachMode) -> Result<(), Error> {
     check(mode, sys::aw_silence_options::default())
 }
@@ -39,7 +39,7 @@ pub fn check_silent_drop(mode: AttachMode) -> Result<(), Error> {
 fn check(mode: AttachMode, options: sys::aw_silence_options) -> Result<(), Error> {
     let device = match TunDevice::open("awsilent%d", LinkKind::Ip, 1500, Role::Redirect) {
         Ok(device) => device,
-        // The datapath itself needs no such device at a receiver.
+        // The datapath at a receiver does not need such a device.
         Err(error) => {
             tracing::warn!("whether this kernel drops silently is not tried: {error}");
             return Ok(());
@@ -80,8 +80,8 @@ fn check(mode: AttachMode, options: sys::aw_silence_options) -> Result<(), Error
     })
 }
 
-/// Whether the packet was sent to the device. Others may be there: where `/proc/sys` is read-only, as in
-/// a container, the device has IPv6, and the kernel makes itself known on it.
+/// Whether the packet was sent to the device. Others may arrive: where `/proc/sys` is read-only, as
+/// in a container, the device has IPv6, and the kernel announces itself on it.
 fn left(device: &TunDevice) -> bool {
     let mut buffer = [0; 1500];
     while let Ok(Some(len)) = device.recv(&mut buffer) {
@@ -104,7 +104,7 @@ mod tests {
 
         let verdict = |verdict| {
             Netns::new().run(|| {
-                // The mounts of this thread; /proc/sys cannot be written there.
+                // A mount namespace for this thread, in which /proc/sys cannot be written.
                 unshare(CloneFlags::CLONE_NEWNS).unwrap();
                 let change = |source, target, flags| {
                     mount::<_, _, str, str>(source, target, None, flags, None).unwrap();

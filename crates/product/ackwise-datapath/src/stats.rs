@@ -25,9 +25,9 @@ pub struct Stats {
     pub attach: AttachMode,
     /// Why clsact is used although tcx was preferred, if so.
     pub attach_fallback: Option<String>,
-    /// Whether this is a dry run: nothing is withheld, and the numbers say what would be.
+    /// Whether this is a dry run: nothing is withheld, and the counters say what would be.
     pub dry_run: bool,
-    /// Whether it is paused: every ACK passes, and flows are followed.
+    /// Whether it is paused: every ACK passes, and flows are tracked.
     #[serde(skip_serializing_if = "is_false")]
     pub paused: bool,
     /// Whether the interface still exists.
@@ -38,7 +38,7 @@ pub struct Stats {
     pub uptime_s: f64,
     /// Packets seen at both hooks.
     pub packets: u64,
-    /// Bytes of these packets.
+    /// Bytes of all packets seen.
     pub bytes: u64,
     /// Packets that are not TCP.
     pub not_tcp: u64,
@@ -48,27 +48,28 @@ pub struct Stats {
     pub unparsable: u64,
     /// Data segments of tracked flows; each segment of an aggregated packet counts.
     pub data_segments: u64,
-    /// Bytes of their payload.
+    /// Payload bytes of the data segments.
     pub data_bytes: u64,
     /// Segments of tracked flows in the direction of the ACKs.
     pub acks: u64,
-    /// Bytes of these segments, from the IP header on.
+    /// Bytes of the segments in `acks`, from the IP header on.
     pub ack_bytes: u64,
-    /// Those of these segments that carry data. This and the next two are for the process itself.
+    /// Segments in `acks` that carry data. This and the next two are used only inside the
+    /// process.
     #[serde(skip)]
     pub payload_segments: u64,
-    /// Their bytes, from the IP header on.
+    /// Bytes of the segments in `payload_segments`, from the IP header on.
     #[serde(skip)]
     pub payload_bytes: u64,
-    /// Bytes of frames in the direction of the ACKs that are no ACK of a tracked flow: these
-    /// segments, and everything that belongs to no tracked flow.
+    /// Bytes of frames in the direction of the ACKs that are not an ACK of a tracked flow: the
+    /// segments in `payload_segments`, and everything outside tracked flows.
     #[serde(skip)]
     pub other_bytes: u64,
     /// Segments in the direction of the ACKs before their flow's first pure ACK.
     pub no_flow: u64,
     /// Pure ACKs of flows outside the match.
     pub unmatched: u64,
-    /// SYNs of both directions.
+    /// SYNs in both directions.
     pub syns: u64,
     /// ACKs that were withheld.
     pub withheld: u64,
@@ -78,37 +79,38 @@ pub struct Stats {
     pub reemitted: u64,
     /// Bytes of withheld ACKs that left at their deadline.
     pub reemitted_bytes: u64,
-    /// ACKs that were saved: withheld less re-emitted.
+    /// ACKs that were saved: withheld minus re-emitted.
     pub packets_saved: u64,
     /// Bytes of ACKs that were saved.
     pub bytes_saved: u64,
     /// Holds that ended because a newer ACK left.
     pub superseded: u64,
-    /// Held ACKs that a newer held one replaced.
+    /// Held ACKs that were replaced by a newer held one.
     pub replaced: u64,
-    /// Re-emissions that were dropped because a newer ACK had left before them.
+    /// Re-emissions that were dropped because a newer ACK had already left.
     pub reemit_stale: u64,
     /// Duplicate ACKs that were sent twice, once for the held original.
     pub cloned: u64,
-    /// Data segments whose window field was set to their sender's congestion window.
+    /// Data segments whose window field was set to the sender's congestion window.
     #[serde(skip_serializing_if = "is_zero")]
     pub cwnd_hints: u64,
-    /// Data packets that left with the bit that asks for an ACK at once.
+    /// Data packets sent with the bit that asks for an immediate ACK.
     #[serde(skip_serializing_if = "is_zero")]
     pub ack_requests: u64,
-    /// Requests for an ACK rate, or for an ACK at once, that were obeyed.
+    /// Requests for an ACK rate, or for an immediate ACK, that were obeyed.
     #[serde(skip_serializing_if = "is_zero")]
     pub ack_rate_requests: u64,
-    /// ACKs that left saying that they cover more than the peer's R because none was made in between
-    /// (ACK congestion control).
+    /// ACKs that left with the mark that says they cover more than the peer's R because none was
+    /// made in between (ACK congestion control).
     #[serde(skip_serializing_if = "is_zero")]
     pub acks_skipped: u64,
     /// Flows that were tracked since the start.
     pub flows_created: u64,
     /// Flows that could not be tracked. Their ACKs pass.
     pub flows_failed: u64,
-    /// ACKs that passed because they could not be held, by cause. Those of `busy` passed before
-    /// any decision, because another CPU had the lock of the flow or its entry; no other counter has them.
+    /// ACKs that passed because they could not be held, by cause. Those of `busy` passed before any
+    /// decision, because another CPU had the flow's lock or its entry; no other counter includes
+    /// them.
     pub fail_open: BTreeMap<String, u64>,
     /// The release of held ACKs.
     pub release: Release,
@@ -116,7 +118,7 @@ pub struct Stats {
     pub reasons: BTreeMap<String, u64>,
     /// How much later than its deadline a held ACK passed the hook.
     pub lateness: Lateness,
-    /// How long holds lasted, from the first withheld ACK until a newer one left or until the
+    /// How long holds lasted, from the first withheld ACK until a newer one left or the
     /// re-emission.
     pub hold_times: HoldTimes,
     /// The rate of the queue behind the programs, if it is measured.
@@ -140,8 +142,8 @@ pub struct Release {
     pub retried: u64,
     /// ACKs that were given up after the last try.
     pub lost: u64,
-    /// Re-emissions that left although another CPU had their flow's lock for too long. The
-    /// flow's next ACK then counts as its first.
+    /// Re-emissions that left although another CPU held the flow's lock for too long. The flow's
+    /// next ACK then counts as its first.
     pub unlocked: u64,
     /// Frames that user space sent.
     pub sent: u64,
@@ -153,7 +155,7 @@ pub struct Release {
     pub checksums_wrong: u64,
 }
 
-/// How late re-emitted ACKs were, in microseconds after their deadline, as upper bounds.
+/// How late re-emitted ACKs were after their deadline, in microseconds, as upper bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Lateness {
@@ -181,17 +183,17 @@ pub struct HoldTimes {
     pub p50_us: u64,
     /// An upper bound of the 99th percentile, in microseconds.
     pub p99_us: u64,
-    /// Counts by upper bound, ascending, up to the last that is not zero. The last bucket of
-    /// the histogram has no bound.
+    /// Counts by upper bound, ascending, up to the last that is not zero. The last bucket has no
+    /// bound.
     pub buckets: Vec<HoldBucket>,
 }
 
 /// A bucket of the histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HoldBucket {
-    /// The upper bound in microseconds, exclusive; `None` without a bound.
+    /// The upper bound in microseconds, exclusive; `None` if there is none.
     pub below_us: Option<u64>,
-    /// The number of holds in it.
+    /// The number of holds in the bucket.
     pub count: u64,
 }
 
@@ -241,15 +243,15 @@ pub struct FlowStats {
     pub passed: u64,
     /// ACKs that were withheld.
     pub withheld: u64,
-    /// Withheld ACKs that left at their deadline, and were re-emitted.
+    /// Withheld ACKs that were re-emitted at their deadline.
     pub reemitted: u64,
-    /// ACKs that were saved: withheld less re-emitted.
+    /// ACKs that were saved: withheld minus re-emitted.
     pub packets_saved: u64,
     /// Bytes of ACKs that the flow saved.
     pub bytes_saved: u64,
     /// Data segments.
     pub data_segments: u64,
-    /// Bytes of their payload.
+    /// Payload bytes of the data segments.
     pub data_bytes: u64,
     /// Smoothed round-trip time in microseconds; 0 if unknown.
     pub srtt_us: u32,
@@ -258,17 +260,17 @@ pub struct FlowStats {
     /// The data sender's window field in bytes: its receive window, or with a window hint its
     /// congestion window.
     pub data_window: u32,
-    /// Milliseconds since its last ACK.
+    /// Milliseconds since the flow's last ACK.
     pub idle_ms: u64,
 }
 
-/// Leaves out what is seldom true.
+/// Omits a flag that is rarely true.
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
 fn is_false(flag: &bool) -> bool {
     !*flag
 }
 
-/// Leaves out fields that are 0 in most attachments.
+/// Omits counters that are 0 in most attachments.
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
 fn is_zero(count: &u64) -> bool {
     *count == 0
@@ -312,8 +314,8 @@ pub(crate) fn lateness(buckets: &[u64], max_us: u64) -> Lateness {
 fn add_bytes(sum: &mut sys::aw_counters, one: &sys::aw_counters) {
     let max = sum.late_max_us.max(one.late_max_us);
     let words = size_of::<sys::aw_counters>() / 8;
-    // SAFETY: aw_counters is a struct of u64 only (asserted below), so it is an
-    // array of its size.
+    // SAFETY: aw_counters is a struct of u64 only (asserted below), so it can be read as an array
+    // of u64.
     let (to, from) = unsafe {
         (
             std::slice::from_raw_parts_mut(std::ptr::from_mut(sum).cast::<u64>(), words),

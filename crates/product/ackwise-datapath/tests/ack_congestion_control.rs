@@ -1,5 +1,6 @@
 //! ACK congestion control (RFC 5690) between two ends on the running kernel: the sender's sockets
-//! find out which ACKs were lost, and tell the receiver's datapath how many segments one may cover.
+//! detect which ACKs were lost, and tell the receiver's datapath how many segments one ACK may
+//! cover.
 
 mod common;
 
@@ -23,7 +24,7 @@ use common::{
     output, tc,
 };
 
-/// What a SYN says.
+/// The options of a SYN.
 const PERMITTED: [u8; 4] = [254, 4, 0x16, 0x3a];
 const CAPABLE: [u8; 4] = [254, 4, 0x00, 0xac];
 
@@ -32,18 +33,18 @@ fn asker(cgroup: &Cgroup) -> AckRateAsker {
         .unwrap_or_else(|e| panic!("{e}"))
 }
 
-// ---- The sender, whose ACKs the test makes -----------------------------------
+// ---- The sender, whose ACKs come from the test -------------------------------
 
-/// Segments that the sender may have out, by the receiver's window.
+/// The number of segments that may be outstanding, by the receiver's window.
 const WINDOW: u16 = 20;
 
-/// A sender with data for longer than any test takes, all of whose window is out.
+/// A sender with more data than any test takes, whose window is full.
 struct Trace<'a> {
     peer: Peer<'a>,
     asker: &'a AckRateAsker,
-    /// Where in the stream the segments end that came, in their order.
+    /// The ends of the segments that arrived, as offsets in the stream, in order.
     ends: Vec<u32>,
-    /// How many of them are acknowledged.
+    /// How many of the segments are acknowledged.
     acked: usize,
 }
 
@@ -62,7 +63,7 @@ impl<'a> Trace<'a> {
         trace
     }
 
-    /// What the next segments say.
+    /// The options of the next segments.
     fn next(&mut self, segments: usize) -> Vec<Option<AckRate>> {
         let frames = self.peer.expect(segments);
         let mut said = Vec::new();
@@ -78,7 +79,7 @@ impl<'a> Trace<'a> {
         said
     }
 
-    /// The ACK of so many segments in all.
+    /// An ACK of this many segments in total.
     fn ack(&self, segments: usize) -> Seg {
         Seg {
             window: WINDOW * FULL as u16,
@@ -90,7 +91,7 @@ impl<'a> Trace<'a> {
         self.peer.send(frame);
     }
 
-    /// Sends these ACKs one after the other. What leaves for each says so.
+    /// Sends these ACKs one after the other. The segments that each releases must carry this ratio.
     fn expect(&mut self, acks: &[usize], ratio: Option<u8>) {
         for segments in acks {
             self.send(&self.ack(*segments).frame());
@@ -106,9 +107,10 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// Runs a trace on a sender that permits ACK congestion control; its receiver's SYN says this.
+/// Runs a trace on a sender that permits ACK congestion control; its receiver's SYN has these
+/// options.
 fn trace(syn: &[u8], test: impl FnOnce(&mut Trace<'_>) + Send) -> AckRateCounters {
-    // A slow machine is no timeout.
+    // A slow machine must not cause a timeout.
     trace_with_timeout("60s", syn, test)
 }
 
@@ -127,13 +129,13 @@ fn trace_with_timeout(
     })
 }
 
-/// By hand from RFC 5690 §4.4 and §4.5, as the simulator's sender does it.
+/// Worked out by hand from RFC 5690 §4.4 and §4.5, as the simulator's sender does it.
 #[test]
 fn the_ratio_follows_a_trace_by_hand() {
     let counters = trace(&PERMITTED, |trace| {
-        // The ACK of 8 is lost: three ACKs behind that of 10 tell.
+        // The ACK of 8 is lost: three ACKs after that of 10 show it.
         trace.expect(&[2, 4, 6, 10, 12, 14], None);
-        // Each segment says so until the first that did is acknowledged.
+        // Each segment carries the ratio until the first that did is acknowledged.
         trace.expect(&[16, 18, 20, 22, 24, 26, 28, 30, 32, 34], Some(4));
         // The receiver has R = 4, and R falls after 20 / (16 - 4) windows.
         trace.expect(&[38, 42, 46], None);
@@ -165,7 +167,7 @@ fn an_ack_that_comes_late_is_not_lost() {
     assert_eq!((counters.lost, counters.asked), (0, 0));
 }
 
-/// Data of the other direction may have had an ACK.
+/// Data in the other direction may have carried an ACK.
 #[test]
 fn lost_data_of_the_other_direction_are_no_lost_acks() {
     let counters = trace(&PERMITTED, |trace| {
@@ -184,7 +186,7 @@ fn lost_data_of_the_other_direction_are_no_lost_acks() {
     assert_eq!((counters.lost, counters.asked), (0, 0));
 }
 
-/// Segment 5 comes behind 6: a duplicate with a block, and then an ACK of all.
+/// Segment 5 arrives after 6: a duplicate with a block, and then an ACK of everything.
 #[test]
 fn a_hole_in_the_data_is_no_lost_ack() {
     let counters = trace(&PERMITTED, |trace| {
@@ -204,7 +206,7 @@ fn a_hole_in_the_data_is_no_lost_ack() {
             ..trace.ack(4)
         };
         trace.send(&duplicate.frame());
-        // Segment 5 may be sent again meanwhile.
+        // Segment 5 may be retransmitted meanwhile.
         for segments in [10, 12, 14, 16, 18] {
             trace.send(&trace.ack(segments).frame());
         }
@@ -232,7 +234,7 @@ fn after_a_timeout_the_ratio_is_two() {
     let counters = trace_with_timeout("1s", &PERMITTED, |trace| {
         trace.expect(&[2, 4, 6, 10, 12, 14], None);
         trace.expect(&[16, 18], Some(4));
-        // Nothing comes any more: the first segment is sent again.
+        // Nothing arrives any more: the first segment is retransmitted.
         assert_eq!(trace.next(1), [Some(AckRate::Every(2))]);
     });
     assert_eq!((counters.lost, counters.asked), (1, 2));
@@ -250,23 +252,23 @@ fn with_bit(mut frame: Vec<u8>) -> Vec<u8> {
 
 // ---- Both ends ---------------------------------------------------------------
 
-/// How the packets of a transfer are.
+/// The form of the packets of a transfer.
 #[derive(Clone, Copy)]
 enum Packets {
-    /// Cut into segments behind the receiver: it makes one ACK for many.
+    /// Large packets, cut into segments behind the receiver, which sends one ACK for many.
     Large,
-    /// As on a wire, and the receiver's kernel acknowledges each.
+    /// Single segments as on a wire, each acknowledged by the receiver's kernel.
     Segments,
 }
 
-/// A sender in the near namespace, and a receiver in the far one. All of it runs on one CPU: ACKs
-/// that two CPUs sent would overtake one another.
+/// A sender in the near namespace, and a receiver in the far one. All of it runs on one CPU, since
+/// ACKs sent by two CPUs would overtake one another.
 struct Ends {
     from: TcpStream,
     to: TcpStream,
     asker: AckRateAsker,
     thinner: Datapath,
-    /// At the sender's interface.
+    /// The box at the sender's interface.
     ack_box: AckBox,
     sent: usize,
     _cgroup: Cgroup,
@@ -280,7 +282,7 @@ impl Ends {
             if let Packets::Segments = packets {
                 ip("link set aw1 mtu 600 gso_max_segs 1");
                 ip("route replace 198.18.7.0/24 dev aw1 quickack 1");
-                // What waits for the socket is acknowledged one by one as well.
+                // Packets in the socket's backlog are acknowledged one by one as well.
                 std::fs::write("/proc/sys/net/ipv4/tcp_backlog_ack_defer", "0").expect("sysctl");
             }
         });
@@ -340,7 +342,7 @@ impl Ends {
         self.ack_box.counts().expect("the box")
     }
 
-    /// Sends so many bytes, all of which arrive. Returns what the ACKs did meanwhile.
+    /// Sends this many bytes, all of which arrive. Returns what happened to the ACKs meanwhile.
     fn send(&mut self, bytes: usize) -> (AckBoxCounts, AckRateCounters) {
         let (boxed, counted) = (self.passed(), self.counters());
         let sent = pattern(self.sent, bytes);
@@ -367,9 +369,9 @@ impl Ends {
     }
 }
 
-/// This thread and those that it starts.
+/// Restricts this thread, and those that it starts, to one CPU.
 fn on_one_cpu() {
-    // SAFETY: all zeroes is an empty set; the kernel reads as much as it is told there is.
+    // SAFETY: all zeroes is an empty set; the kernel reads the given size.
     unsafe {
         let mut set: libc::cpu_set_t = zeroed();
         let size = size_of::<libc::cpu_set_t>();
@@ -381,7 +383,7 @@ fn on_one_cpu() {
     }
 }
 
-/// The ratios that were told, in their order.
+/// The ratios that were announced, in order.
 fn told(frames: &[Frame]) -> Vec<u8> {
     let mut ratios = Vec::new();
     for frame in frames {
@@ -400,8 +402,8 @@ fn told(frames: &[Frame]) -> Vec<u8> {
 
 const MB: usize = 1_000_000;
 
-/// Linux acknowledges a packet with one ACK, however many segments it has. The receiver says so,
-/// and none counts as lost. A box that takes the bit away makes them count.
+/// Linux acknowledges a packet with one ACK, however many segments it has. The receiver announces
+/// that, and none counts as lost. If a box clears the bit, they count.
 #[test]
 fn an_ack_that_the_receiver_skips_is_not_lost() {
     let _alone = alone();
@@ -455,7 +457,7 @@ fn lost_acks_make_the_receiver_send_fewer() {
         let before = ends.counters().lost;
         let down = ratios(&|all| all.last() == Some(&2), &mut ends);
         assert!(down.len() > 3, "by one at a time: {down:?}");
-        // Of those that were dropped last.
+        // Some of the last dropped ACKs may still count.
         assert!(ends.counters().lost <= before + 3);
         ends.thinner.detach().expect("detach");
     });
@@ -482,7 +484,7 @@ fn a_listener_that_does_not_know_it_changes_nothing() {
 
 // ---- In virtual time ---------------------------------------------------------
 
-/// What a transfer came to.
+/// The result of a transfer.
 #[derive(Debug)]
 struct Came {
     mbit_s: f64,
@@ -493,7 +495,7 @@ struct Came {
     told: u64,
 }
 
-/// The first number behind this word.
+/// The first number after this word.
 fn number(text: &str, word: &str) -> u64 {
     let rest = &text[text.find(word).expect("the word") + word.len()..];
     let digits: String = rest
@@ -504,7 +506,7 @@ fn number(text: &str, word: &str) -> u64 {
     digits.parse().expect("a number")
 }
 
-/// 30 MB over 20 Mbit/s and 40 ms, whose ACKs have 100 kbit/s and room for 20.
+/// 30 MB over 20 Mbit/s and 40 ms, whose ACKs have 100 kbit/s and a queue of 20.
 fn over_a_thin_uplink(control: bool) -> Came {
     const BYTES: usize = 30 * MB;
     let pair = Pair::new();
@@ -558,7 +560,7 @@ fn over_a_thin_uplink(control: bool) -> Came {
     })
 }
 
-/// An uplink that drops ACKs is told of by these, and drops few.
+/// An uplink that drops ACKs makes the sender ask for fewer, and then drops few.
 #[test]
 fn a_short_queue_of_a_thin_uplink_drops_fewer_acks() {
     in_virtual_time(|| {

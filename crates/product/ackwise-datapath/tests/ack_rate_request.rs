@@ -1,5 +1,5 @@
-//! TCP ACK Rate Request: the running kernel's own TCP asks, byte for byte as the codec that
-//! the simulator has, and the receiver's datapath obeys.
+//! TCP ACK Rate Request: the running kernel's own TCP asks, byte for byte like the simulator's
+//! codec, and the receiver's datapath obeys.
 
 mod common;
 
@@ -34,7 +34,7 @@ fn started(near: &Wire, far: &Wire) -> Flow {
     flow
 }
 
-/// Data that say so.
+/// Sends data that carry this request.
 fn ask(flow: &mut Flow, far: &Wire, said: AckRate) {
     flow.like.options = said.bytes().to_vec();
     let padded = flow.like.options.len().next_multiple_of(4);
@@ -43,8 +43,8 @@ fn ask(flow: &mut Flow, far: &Wire, said: AckRate) {
     flow.like.options.clear();
 }
 
-/// One ACK for each of so many segments is handed over; how many of them leave. The last one
-/// does, or this waits for ever.
+/// Sends one ACK for each of this many segments, and returns how many leave. The last one must
+/// leave, or this waits forever.
 fn leave(flow: &mut Flow, near: &Wire, far: &Wire, segments: usize) -> usize {
     let mut last = Vec::new();
     for _ in 0..segments {
@@ -53,8 +53,8 @@ fn leave(flow: &mut Flow, near: &Wire, far: &Wire, segments: usize) -> usize {
     far.expect_up_to(&last).len()
 }
 
-/// As it is on a machine that does nothing else: a busy one lets a flow fall idle, or a hold
-/// end by itself, and then more ACKs leave than in a try that it does not disturb.
+/// Repeats until the result is that of an idle machine: on a busy one a flow may fall idle, or a
+/// hold may end by itself, and then more ACKs leave than in an undisturbed try.
 fn least(what: &str, want: usize, mut one: impl FnMut() -> usize) {
     let mut seen = Vec::new();
     eventually(what, || {
@@ -87,7 +87,7 @@ fn the_datapath_sends_one_ack_for_as_many_segments_as_are_asked_for() {
             let segments = usize::from(segments);
             let what = format!("one ACK for {segments}");
             least(&what, 1, || {
-                // Whatever was begun is over when an ACK at once has left.
+                // Any run is over once an immediate ACK has left.
                 let at_once = heard(&mut flow, AckRate::Now);
                 far.expect_up_to(&at_once);
                 leave(&mut flow, near, far, segments)
@@ -127,7 +127,7 @@ fn only_a_receiver_with_every_n_obeys() {
     });
 }
 
-/// What the options of the TCP segments say that crossed, and how many there were of each.
+/// The options of the TCP segments that passed, and how many of each there were.
 #[derive(Debug, Default)]
 struct Said {
     syns: Vec<Option<AckRate>>,
@@ -169,8 +169,9 @@ impl Said {
     }
 }
 
-/// The host sends so much to a far one; what is said on the way. The listener is in the
-/// namespace that receives, so that both ends make their sockets under the program, or one.
+/// Sends this much from the host to a far one, and returns what is announced on the way. The
+/// listener is in the namespace that receives, so that the program covers the sockets of both ends,
+/// or of one.
 fn transfer(
     pair: &Pair,
     far: &Wire,
@@ -218,7 +219,7 @@ fn the_kernel_asks_as_the_draft_says() {
         assert_eq!(said.syns, [Some(AckRate::Capable); 2], "SYN and SYN-ACK");
         assert!(!said.requests.is_empty(), "{said:?}");
         assert!(said.requests.iter().all(|said| *said == AckRate::Every(8)));
-        // A request is over when it is acknowledged, and segments are as large as before.
+        // A request ends when it is acknowledged, and segments are then as large as before.
         assert!(said.requests.len() < said.data / 4, "{said:?}");
         assert_eq!(said.largest, 548, "600 less IP, TCP and timestamps");
         let counters = asker.counters().expect("counters");
@@ -230,7 +231,7 @@ fn the_kernel_asks_as_the_draft_says() {
     });
 }
 
-/// As with a box on the way that takes the option out of the SYN-ACK.
+/// As if a box on the path removed the option from the SYN-ACK.
 #[test]
 fn a_receiver_that_does_not_know_the_option_is_not_asked() {
     let _alone = alone();
@@ -256,7 +257,7 @@ fn who_only_says_that_it_knows_asks_for_nothing() {
     });
 }
 
-/// Both ends on the running kernel: the sender's sockets ask, the receiver's datapath hears it.
+/// Both ends on the running kernel: the sender's sockets ask, and the receiver's datapath obeys.
 #[test]
 fn what_the_kernel_asks_the_datapath_obeys() {
     let _alone = alone();

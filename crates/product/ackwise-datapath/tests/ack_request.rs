@@ -1,4 +1,4 @@
-//! The bit that asks for an ACK at once, between two ends on the running kernel: the sender's
+//! The bit that asks for an immediate ACK, between two ends on the running kernel: the sender's
 //! datapath sets it in the last packet of a window, and the receiver's lets that ACK pass.
 
 mod common;
@@ -12,9 +12,9 @@ use common::peer::{FULL, Peer};
 use common::transfer::{SEGMENT, Transfer, pattern};
 use common::{Frame, Pair, Seg, Wire, alone, eventually, ip, ms};
 
-/// Segments of the first flight, by the sender's route.
+/// The number of segments of the first flight, by the sender's route.
 const FIRST: usize = 6;
-/// How long an ACK may wait that nobody asks for.
+/// How long an ACK may be held that is not asked for.
 const HOLD: Duration = Duration::from_millis(200);
 
 fn asker(on: bool) -> Datapath {
@@ -24,7 +24,7 @@ fn asker(on: bool) -> Datapath {
     Datapath::attach(options).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Holds each ACK that the contract lets it hold and nobody asks for.
+/// Holds each ACK that the contract lets it hold and that is not asked for.
 fn receiver(pair: &Pair, obey: bool) -> Datapath {
     pair.far.run(|| {
         let mut options = Options::new("aw1", "every-n:n=256,warm=0".parse().expect("a policy"));
@@ -35,24 +35,24 @@ fn receiver(pair: &Pair, obey: bool) -> Datapath {
     })
 }
 
-/// The receiver's kernel acknowledges each segment (`quickack`): what is withheld is the
-/// datapath's doing alone.
+/// The receiver's kernel acknowledges each segment (`quickack`), so only the datapath withholds.
 fn ready(pair: &Pair) -> Transfer {
     Transfer::prepare(pair, FIRST);
-    // Else several segments are one packet, and ask together.
+    // Otherwise several segments are one packet, and ask together.
     ip("link set aw0 gso_max_segs 1");
     let quick = || ip("route replace 198.18.7.0/24 dev aw1 quickack 1");
     pair.far.run(quick);
     Transfer::connect(pair)
 }
 
-/// The congestion window in segments, once all is acknowledged.
+/// The congestion window in segments, once everything is acknowledged.
 fn window(transfer: &Transfer) -> usize {
     eventually("all is acknowledged", || transfer.info().tcpi_unacked == 0);
     transfer.info().tcpi_snd_cwnd as usize
 }
 
-/// What the kernel tells once all is acknowledged. It waits without a sleep, for what waits often.
+/// The kernel's information once everything is acknowledged. It polls without sleeping, since it is
+/// called often.
 fn acknowledged(transfer: &Transfer) -> libc::tcp_info {
     let until = Instant::now() + Duration::from_secs(120);
     loop {
@@ -77,7 +77,7 @@ fn send(transfer: &mut Transfer, segments: usize) {
     assert_eq!(got, sent);
 }
 
-/// Which of the data segments ask, in the order in which they came.
+/// Which of the data segments ask, in order of arrival.
 fn asks(frames: &[Frame]) -> Vec<bool> {
     let data = |frame: &&Frame| {
         Seg::read(&frame.bytes).is_some_and(|seg| seg.sport == 80 && seg.payload > 0)
@@ -108,11 +108,11 @@ fn the_last_segment_of_a_window_asks() {
         let asker = asker(true);
         let mut transfer = ready(&pair);
         assert_eq!(window(&transfer), FIRST);
-        // Fewer than the window has: none is the last that it allows.
+        // Fewer segments than the window has: none is the last that it allows.
         send(&mut transfer, FIRST - 1);
         assert_eq!(arrived(far, FIRST - 1), [false; FIRST - 1]);
         let mut asked = 0;
-        // An ACK that comes meanwhile makes room: then none of the segments is the last.
+        // An ACK that arrives meanwhile makes room: then none of the segments is the last.
         eventually("three windows that are filled at once", || {
             let mut transfer = Transfer::connect(&pair);
             assert_eq!(window(&transfer), FIRST);
@@ -140,7 +140,7 @@ fn off_changes_nothing() {
     });
 }
 
-/// Four windows and more; the receiver's counts, and how long the transfer took.
+/// Sends more than four windows; returns the receiver's counts, and how long the transfer took.
 fn windows(ask: bool, obey: bool) -> (Stats, Duration) {
     let _alone = alone();
     let pair = Pair::new();
@@ -169,7 +169,7 @@ fn the_receiver_answers_at_once() {
     eventually("a transfer that waits for no ACK", || {
         let (answered, took) = windows(true, true);
         assert!(answered.ack_rate_requests > 3, "{answered:#?}");
-        // How many ACKs there are depends on how the segments come in.
+        // The number of ACKs depends on how the segments arrive.
         assert!(
             2 * answered.withheld > answered.acks,
             "the others wait: {answered:#?}"
@@ -191,7 +191,7 @@ fn next(peer: &Peer<'_>, segments: usize) -> Vec<(u32, bool)> {
     frames.iter().map(number).zip(asks(&frames)).collect()
 }
 
-/// With data to send for longer than any test takes.
+/// Runs a test on a sender with more data than any test takes.
 fn with_a_peer(flight: usize, test: impl FnOnce(&Peer<'_>) + Send) {
     let _alone = alone();
     Pair::new().run(|_, far| {
@@ -207,7 +207,7 @@ fn with_a_peer(flight: usize, test: impl FnOnce(&Peer<'_>) + Send) {
 fn an_outstanding_request_is_not_repeated() {
     with_a_peer(2, |peer| {
         assert_eq!(next(peer, 2), [(0, false), (1, true)]);
-        // Slow start: each ACK of a segment lets two go, the second of which fills the window.
+        // Slow start: each ACK of a segment releases two, the second of which fills the window.
         peer.ack(1, 60_000);
         assert_eq!(next(peer, 2), [(2, false), (3, false)]);
         peer.ack(2, 60_000);
@@ -217,8 +217,8 @@ fn an_outstanding_request_is_not_repeated() {
     });
 }
 
-/// A retransmission asks. One before the end of an outstanding request leaves that end: new data that
-/// follow before it is acknowledged do not ask.
+/// A retransmission asks. One before the end of an outstanding request does not move that end: new
+/// data sent before it is acknowledged do not ask.
 #[test]
 fn a_retransmission_asks_and_takes_no_request_back() {
     with_a_peer(4, |peer| {
@@ -226,12 +226,12 @@ fn a_retransmission_asks_and_takes_no_request_back() {
             next(peer, 4),
             [(0, false), (1, false), (2, false), (3, true)]
         );
-        // Nothing comes: the retransmission timer ends.
+        // Nothing arrives: the retransmission timer expires.
         assert_eq!(next(peer, 1), [(0, true)]);
-        // After its ACK Linux tries new data first (RFC 5682), two by slow start.
+        // After its ACK Linux tries new data first (RFC 5682), two segments in slow start.
         peer.ack(1, 60_000);
         assert_eq!(next(peer, 2), [(4, false), (5, false)]);
-        // They came, and nothing before them was lost after all.
+        // They arrived, so nothing before them was lost.
         peer.ack(6, 60_000);
         let then = next(peer, 2);
         assert_eq!(then[0], (6, false));
@@ -239,13 +239,13 @@ fn a_retransmission_asks_and_takes_no_request_back() {
     });
 }
 
-/// A retransmission of what lies behind the request moves its end there: new data that follow before
-/// that is acknowledged do not ask, although the first request is answered.
+/// A retransmission of data beyond the request moves its end there: new data sent before that is
+/// acknowledged do not ask, although the first request is answered.
 #[test]
 fn a_request_is_outstanding_to_the_farthest_end_that_asked() {
     with_a_peer(4, |peer| {
         assert_eq!(next(peer, 4).last(), Some(&(3, true)));
-        // Slow start: six go, the last of which fills the window, while 3 asks.
+        // Slow start: six segments leave, the last of which fills the window, while 3 asks.
         peer.ack(3, 60_000);
         let numbers: Vec<_> = (4..10).map(|number| (number, false)).collect();
         assert_eq!(next(peer, 6), numbers);
@@ -255,7 +255,7 @@ fn a_request_is_outstanding_to_the_farthest_end_that_asked() {
         // 5 is still outstanding. Two new segments fill the window.
         peer.ack_and_sack(5, 6..10);
         assert_eq!(next(peer, 2), [(10, false), (11, false)]);
-        // All that asked is acknowledged.
+        // Everything that asked is acknowledged.
         peer.ack(11, 60_000);
         let then = next(peer, 2);
         assert_eq!(then, [(12, false), (13, true)]);
@@ -266,10 +266,10 @@ fn a_request_is_outstanding_to_the_farthest_end_that_asked() {
 fn the_last_segment_of_the_receiver_s_window_asks() {
     with_a_peer(4, |peer| {
         assert_eq!(next(peer, 4).last(), Some(&(3, true)));
-        // Eight are allowed by the congestion window, three and a part by the receiver.
+        // The congestion window allows eight segments, the receiver three and a part.
         peer.ack(4, 3 * FULL as u16 + 100);
         assert_eq!(next(peer, 3), [(4, false), (5, false), (6, true)]);
-        // The congestion window, which has stayed at eight while nothing filled it.
+        // Now the congestion window limits, which stayed at eight while nothing filled it.
         peer.ack(7, 60_000);
         let flight = next(peer, 8);
         assert!(flight[..7].iter().all(|(_, asks)| !asks), "{flight:?}");
@@ -277,7 +277,7 @@ fn the_last_segment_of_the_receiver_s_window_asks() {
     });
 }
 
-/// Numbers are compared as sequence numbers are, so that one of 2 GiB ago looks like one to come.
+/// Sequence numbers wrap in comparisons, so that one from 2 GiB ago looks like a future one.
 #[test]
 fn a_request_of_2_gib_ago_is_not_outstanding() {
     let _alone = alone();
@@ -297,7 +297,7 @@ fn a_request_of_2_gib_ago_is_not_outstanding() {
             transfer.to.read_exact(got).expect("read");
             acknowledged(&transfer).tcpi_snd_cwnd as usize
         };
-        // An ACK that comes meanwhile makes room: then none of the segments is the last.
+        // An ACK that arrives meanwhile makes room: then none of the segments is the last.
         let asks_again = |before: u64, send: &mut dyn FnMut(usize) -> usize| {
             let mut window = send(1);
             (0..100).any(|_| {
@@ -316,7 +316,7 @@ fn a_request_of_2_gib_ago_is_not_outstanding() {
     });
 }
 
-/// A connection whose segments are as long as can be, and which sends nothing twice.
+/// A connection with segments of the maximum length and without retransmissions.
 fn few_large_packets(pair: &Pair) -> Transfer {
     let end = |interface: &str, address: &str, route: &str| {
         for (name, value) in [

@@ -1,5 +1,5 @@
-//! `ackwise analyze` says of a capture what the datapath's dry run counts on the same packets:
-//! the programs run frame by frame, under the clock of the capture.
+//! `ackwise analyze` finds in a capture what the datapath's dry run counts on the same packets: the
+//! programs run frame by frame, under the clock of the capture.
 
 mod common;
 
@@ -14,7 +14,7 @@ const CAPTURES: [&str; 2] = ["loss.pcap", "ipv6.pcap"];
 
 struct Frame {
     at_ns: u64,
-    /// As long as on the wire: what was not captured is zero.
+    /// The frame in its length on the wire: what was not captured is zero.
     bytes: Vec<u8>,
 }
 
@@ -42,7 +42,7 @@ fn analysis(name: &str) -> Analysis {
     analyzer.finish()
 }
 
-/// What the programs count in a dry run at both ends of each connection.
+/// The programs' counts in a dry run at both ends of each connection.
 fn dry_run(policy: Config, frames: &[Frame]) -> (sys::aw_counters, u64) {
     let mut options = Options::new("lo", policy);
     options.dry_run = true;
@@ -57,7 +57,7 @@ fn dry_run(policy: Config, frames: &[Frame]) -> (sys::aw_counters, u64) {
         }
     }
     let end = frames.last().map_or(0, |f| f.at_ns);
-    // A deadline is looked at when the flow's next segment comes.
+    // A deadline is checked when the flow's next segment arrives.
     let entries = programs.entries().unwrap();
     let due = |e: &&sys::aw_entry| e.dry_until_ns != 0 && e.dry_until_ns <= end;
     let due = entries.iter().filter(due).count() as u64;
@@ -90,7 +90,7 @@ fn what_analyze_says_is_what_a_dry_run_counts() {
             assert_eq!(found.reemitted, counted.reemitted + due, "{what}");
             assert_eq!(found.cloned, counted.cloned, "{what}");
         }
-        // The capture is one that tells policies apart.
+        // The capture must distinguish the policies.
         let withheld: Vec<_> = found.policies.iter().map(|p| p.withheld).collect();
         assert!(
             withheld.iter().filter(|n| **n > 50).count() >= 3,

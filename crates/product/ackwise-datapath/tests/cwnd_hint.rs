@@ -1,5 +1,5 @@
-//! The sender's hint on the running kernel's own TCP: what its data say is what its
-//! congestion window was, and the receiver's datapath reads it.
+//! The sender's hint on the running kernel's own TCP: its data carry the value of its congestion
+//! window, and the receiver's datapath reads it.
 
 mod common;
 
@@ -9,9 +9,9 @@ use ackwise_datapath::{Datapath, Error, Options, Position};
 use common::transfer::{SEGMENT, Transfer, pattern};
 use common::{Pair, Seg, Wire, alone, eventually, ms};
 
-/// Segments of the first flight, by the sender's route.
+/// The number of segments of the first flight, by the sender's route.
 const FIRST: u32 = 4;
-/// After so many the congestion window is not yet above the sender's own window, which is
+/// After this many bursts the congestion window is not yet above the sender's own window, which is
 /// never raised.
 const BURSTS: u32 = 9;
 
@@ -36,7 +36,7 @@ impl Hinted {
             std::fs::write(format!("/proc/sys/net/ipv4/{name}"), value).expect(name);
         };
         set("tcp_window_scaling", if scale == 0 { "0" } else { "1" });
-        // It follows from the largest receive buffer.
+        // The scale follows from the maximum receive buffer.
         set("tcp_rmem", &format!("4096 65535 {}", 1_u32 << (15 + scale)));
         Transfer::prepare(pair, FIRST as usize);
         Hinted {
@@ -46,14 +46,14 @@ impl Hinted {
         }
     }
 
-    /// Its congestion window in segments, its segment, and the scale of its own window.
+    /// The congestion window in segments, the segment size, and the scale of the own window.
     fn info(&self) -> (u32, u32, u32) {
         let info = self.ends.info();
         let scale = u32::from(info.tcpi_snd_rcv_wscale >> 4);
         (info.tcpi_snd_cwnd, info.tcpi_snd_mss, scale)
     }
 
-    /// Sends full segments, all of which are acknowledged when it returns.
+    /// Sends full segments, and returns once all are acknowledged.
     fn send(&mut self, segments: u32) {
         let (_, mss, _) = self.info();
         let bytes = pattern(self.sent.len(), (segments * mss) as usize);
@@ -66,7 +66,7 @@ impl Hinted {
     }
 }
 
-/// Window fields of the data that have arrived since the last look.
+/// The window fields of the data that have arrived since the last call.
 fn fields(far: &Wire) -> Vec<u32> {
     far.tcp(ms(5))
         .iter()
@@ -94,7 +94,7 @@ fn hints_of(scale_wanted: u32) -> Vec<(u32, u32)> {
         assert_eq!(first, [first[0]; FIRST as usize]);
         let mut seen = vec![((first[0] << scale) / mss, cwnd)];
         for burst in 1..BURSTS {
-            // It grows while it is used; what counts is the one that leaves alone.
+            // The burst makes the window grow; the hint of the single segment after it counts.
             transfer.send(burst);
             fields(far);
             let (cwnd, ..) = transfer.info();
@@ -132,7 +132,7 @@ fn the_usual_scale_is_fine_enough() {
     }
 }
 
-/// Units of 1024 bytes are not: then it is one too few, never one too many.
+/// Units of 1024 bytes are not: then the hint is one too low, never one too high.
 #[test]
 fn a_coarse_scale_tells_less() {
     let seen = hints_of(10);
@@ -142,7 +142,7 @@ fn a_coarse_scale_tells_less() {
     assert!(seen.iter().any(|(hint, cwnd)| hint < cwnd));
 }
 
-/// A sender whose own window is smaller than its congestion window says the former.
+/// A sender whose own window is smaller than its congestion window announces the former.
 #[test]
 fn the_true_window_is_never_raised() {
     let _alone = alone();
@@ -163,7 +163,7 @@ fn the_true_window_is_never_raised() {
     });
 }
 
-/// What crosses is what the stack made: no field is touched.
+/// The packets are as the stack made them: no field is changed.
 #[test]
 fn off_changes_nothing() {
     let _alone = alone();

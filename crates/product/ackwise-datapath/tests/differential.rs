@@ -1,15 +1,15 @@
-//! The programs, as the kernel runs them, against the same policies and contract compiled for
-//! this machine, with a model of the datapath around them: random and mutated frames of a few
-//! connections, in both directions, under a clock that the test sets. After each frame verdict,
-//! reason, hold time, what was parsed, all that is remembered of the flow, and all counters are
-//! the same; so are the bytes that a packet has afterwards, those of its clones, and those of
-//! the held ACK that the timer hands to user space.
+//! Compares the programs, as the kernel runs them, with the same policies and contract compiled for
+//! this machine, in a model of the datapath: random and mutated frames of a few connections, in
+//! both directions, under a clock that the test sets. After each frame the verdict, reason, hold
+//! time, parsed fields, the whole state of the flow, and all counters must be the same; so must the
+//! bytes of the packet afterwards, those of its clones, and those of the held ACK that the timer
+//! hands to user space.
 //!
-//! A script that tells them apart is made shorter, printed, and belongs into
+//! A script on which they differ is shortened and printed, and should be added to
 //! `differential/kept.script`, which is played every time.
 //!
-//! Seeds are fixed. `FUZZ_SECONDS=300 cargo test -p ackwise-datapath --test differential` goes
-//! on for so long with random ones; `FUZZ_SEED` begins with one that was printed.
+//! Seeds are fixed. `FUZZ_SECONDS=300 cargo test -p ackwise-datapath --test differential` runs for
+//! that long with random ones; `FUZZ_SEED` starts with one that was printed.
 
 mod common;
 #[path = "differential/frames.rs"]
@@ -30,12 +30,12 @@ use common::{Netns, alone};
 use script::Script;
 use world::{Divergence, Tally, World};
 
-/// Policies that withhold much, look at times, and echo marks.
+/// Policies that withhold much, use times, and echo marks.
 const POLICIES: [&str; 4] = ["every-n:n=256,warm=0", "adaptive", "tack", "acc"];
-/// Scripts of each policy with fixed seeds.
+/// The number of scripts of each policy with fixed seeds.
 const FIXED: u64 = 50;
 
-/// Removes steps as long as the two still disagree.
+/// Removes steps while the two still disagree.
 fn shorten(world: &mut World, mut script: Script, mut found: Divergence) -> (Script, Divergence) {
     script.steps.truncate(found.step + 1);
     let mut size = script.steps.len() / 2;
@@ -46,7 +46,7 @@ fn shorten(world: &mut World, mut script: Script, mut found: Divergence) -> (Scr
         while at < script.steps.len() && tries < 3000 {
             let mut less = script.clone();
             let end = (at + size).min(less.steps.len());
-            // What follows happens at the same time as before.
+            // Later steps happen at the same time as before.
             let skipped: u64 = less.steps.drain(at..end).map(|step| step.wait).sum();
             if let Some(step) = less.steps.get_mut(at) {
                 step.wait += skipped;
@@ -82,8 +82,8 @@ fn play(world: &mut World, script: &Script, origin: &str) {
     );
 }
 
-/// A setup for each policy, position and link; with `all` for every policy that the datapath
-/// takes.
+/// A setup for each policy, position and link; with `all`, for every policy that the datapath
+/// accepts.
 fn worlds(all: bool) -> Vec<(Script, World)> {
     let mut policies: Vec<String> = POLICIES.map(str::to_owned).to_vec();
     if all {
@@ -150,8 +150,8 @@ fn fuzz_the_kernel_does_what_the_model_does() {
         }
         let seen = total(&worlds);
         println!("{seen:#?}");
-        // Every result of the parser and every reason but one comes up: that one needs a
-        // policy which says that a newer ACK will follow.
+        // Every result of the parser and every reason but one occurs: that one needs a policy that
+        // says that a newer ACK will follow.
         for reason in ackwise_policy::Reason::all() {
             let name = reason.name();
             assert!(
@@ -165,7 +165,7 @@ fn fuzz_the_kernel_does_what_the_model_does() {
     });
 }
 
-/// What was found once.
+/// Replays earlier findings.
 #[test]
 fn what_was_found_stays_mended() {
     let _alone = alone();
@@ -180,7 +180,7 @@ fn what_was_found_stays_mended() {
     });
 }
 
-/// Random scripts for so long, all setups in turn.
+/// Plays random scripts for this long, all setups in turn.
 fn for_seconds(worlds: &mut [(Script, World)], seconds: u64) {
     let first = number("FUZZ_SEED").filter(|seed| *seed > 0);
     let first = first.unwrap_or_else(|| {

@@ -1,6 +1,6 @@
-//! The contract's first rule, by capture: on real TCP connections through a
-//! router, every ACK that went into the router either came out byte for byte, once,
-//! or after it came one with at least its number. How late, `make bench` prints.
+//! The first rule of the contract, checked by capture: on real TCP connections through a router,
+//! every ACK that entered the router either came out once, byte for byte, or was followed by one
+//! with at least its number. `make bench` prints how late.
 
 mod common;
 
@@ -30,13 +30,12 @@ const TOPOLOGY: Topology = Topology {
     ],
 };
 
-/// Builds the network. The sender's side is shaped, so that packets come spaced, as
-/// from a wire.
+/// Builds the network. The sender's side is shaped, so that packets are spaced as on a wire.
 fn bed(rate: &str) -> Bed {
     let [receiver, router, sender] = TOPOLOGY.build();
     sender.run(|| {
         ip("route change default via 10.9.2.2 rto_min 20s");
-        // No tail loss probes, RFC 8985 §7.
+        // No tail loss probes (RFC 8985 §7).
         std::fs::write("/proc/sys/net/ipv4/tcp_early_retrans", "0").expect("sysctl");
         ip("link set aws gso_max_segs 1 gso_max_size 2000");
         tc(&format!(
@@ -50,9 +49,9 @@ fn bed(rate: &str) -> Bed {
     }
 }
 
-/// The sender sends `bytes` at once, and then a little, again and again, each time
-/// when all before is acknowledged. Nobody but the datapath lets the last ACK of
-/// each out: the sender sends nothing again for 20 s, and then has failed.
+/// The sender sends `bytes` at once, and then a little repeatedly, each time when everything before
+/// is acknowledged. Only the datapath can let the last ACK of each leave: the sender retransmits
+/// nothing for 20 s, and then the test fails.
 fn transfer(bed: &Bed, bytes: usize) {
     let listener = bed
         .receiver
@@ -71,12 +70,12 @@ fn transfer(bed: &Bed, bytes: usize) {
             }
         });
         let c = bed.sender.run(|| TcpStream::connect(to).expect("connect"));
-        // Should this fail, it ends at once and not with the sender's timers.
+        // On failure, end at once rather than after the sender's timers.
         option(&c, libc::SOL_SOCKET, libc::SO_LINGER, &LINGER_NOT);
         let send = |n: usize| {
             (&c).write_all(&vec![7; n]).expect("write");
             eventually("everything is acknowledged", || unacknowledged(&c) == 0);
-            // On several CPUs a veth keeps no order, and TCP takes that for a loss.
+            // On several CPUs a veth does not keep the order, and TCP takes that for loss.
             let again = info(&c, TOTAL_RETRANS);
             assert!(again == 0 || !time_is_virtual(), "{again} were sent again");
         };
@@ -101,16 +100,16 @@ const BURST: usize = 20_000;
 /// Bytes in the send buffer: not sent, or not acknowledged.
 fn unacknowledged(c: &TcpStream) -> i32 {
     let mut n = 0;
-    // SAFETY: a pointer to an int, as this request wants.
+    // SAFETY: a pointer to an int, as this request expects.
     let r = unsafe { libc::ioctl(c.as_raw_fd(), libc::TIOCOUTQ, &raw mut n) };
     assert_eq!(r, 0, "{}", std::io::Error::last_os_error());
     n
 }
 
-/// Where tcpi_total_retrans stands in TCP_INFO.
+/// The offset of tcpi_total_retrans in TCP_INFO.
 const TOTAL_RETRANS: usize = 100;
 
-/// A word of TCP_INFO, by where it stands.
+/// A word of TCP_INFO at an offset.
 fn info(c: &TcpStream, at: usize) -> u32 {
     let mut info = [0_u8; 256];
     let mut len = 256_u32;
@@ -134,8 +133,8 @@ struct Seen {
     bytes: Vec<u8>,
 }
 
-/// By receiver's port: the ACK direction's segments, as they passed a wire.
-/// Forwarding changes addresses of the link and the TTL, so from TCP on.
+/// The segments in the direction of the ACKs as they passed a wire, by ports. Forwarding changes
+/// link addresses and the TTL, so the bytes start at TCP.
 fn acks(frames: &[Frame]) -> HashMap<(u16, u16), Vec<Seen>> {
     let mut flows: HashMap<_, Vec<Seen>> = HashMap::new();
     for f in frames {
@@ -146,7 +145,7 @@ fn acks(frames: &[Frame]) -> HashMap<(u16, u16), Vec<Seen>> {
             continue;
         }
         let len = usize::from(u16::from_be_bytes([f.bytes[16], f.bytes[17]]));
-        // The checksum of a veth frame is whatever offload left; see hold.rs for it.
+        // The checksum of a veth frame is whatever the offload left; hold.rs tests it.
         let mut bytes = f.bytes[34..14 + len].to_vec();
         bytes[16..18].fill(0);
         flows.entry((s.sport, s.dport)).or_default().push(Seen {
@@ -158,8 +157,8 @@ fn acks(frames: &[Frame]) -> HashMap<(u16, u16), Vec<Seen>> {
     flows
 }
 
-/// What docs/contract.md says must leave, of what this transfer can bring. An ACK that
-/// moves the number and only repeats SACK blocks of the one before may be withheld.
+/// What docs/contract.md says must leave, as far as this transfer can cause it. An ACK that
+/// advances the number and only repeats SACK blocks of the one before may be withheld.
 fn has_news(s: &common::Read, last: Option<&common::Read>) -> bool {
     let sacked = sack(s);
     let repeated = |block: &[u8]| {
@@ -176,14 +175,14 @@ fn has_news(s: &common::Read, last: Option<&common::Read>) -> bool {
 /// The SACK blocks, 8 bytes each, or none.
 fn sack(s: &common::Read) -> &[u8] {
     const SACK: u8 = 5;
-    // Linux writes timestamps in 12 bytes, and then two NOPs and the blocks.
+    // Linux writes timestamps in 12 bytes, followed by two NOPs and the blocks.
     match s.options.get(12..) {
         Some([1, 1, SACK, len, blocks @ ..]) => &blocks[..usize::from(*len) - 2],
         _ => &[],
     }
 }
 
-/// The TCP header of what [`acks`] kept, read again.
+/// Parses the TCP header of what [`acks`] kept.
 fn header(s: &Seen) -> common::Read {
     let mut f = vec![0; 12];
     f.extend([8, 0, 0x45, 0]);
@@ -194,9 +193,9 @@ fn header(s: &Seen) -> common::Read {
     Seg::read(&f).expect("TCP")
 }
 
-/// One flow, before and after the router: nothing is made up, nothing leaves once
-/// too often, and what does not leave is followed by what says the same and more.
-/// Returns how many did not leave, and how many left twice.
+/// One flow before and after the router: nothing is invented, nothing leaves too often, and what
+/// does not leave is followed by an ACK that says at least as much. Returns how many did not leave,
+/// and how many left twice.
 fn settle(ins: &[Seen], outs: &[Seen]) -> (u64, u64) {
     let count = |seen: &[Seen]| {
         let mut n = BTreeMap::<Vec<u8>, u64>::new();
@@ -263,7 +262,7 @@ fn prove(policy: &str, rate: &str, bytes: usize, least: u64) {
     });
     transfer(&bed, bytes);
     let (mut went_in, mut came_out) = (before.drain(ms(60)), after.drain(ms(60)));
-    // Detaching lets out what is held.
+    // Detaching sends what is held.
     let stats = bed.router.run(|| attachment.detach()).expect("detach");
     went_in.extend(before.drain(ms(10)));
     came_out.extend(after.drain(ms(10)));
@@ -280,12 +279,12 @@ fn prove(policy: &str, rate: &str, bytes: usize, least: u64) {
         withheld += w;
         twice += t;
     }
-    // What was seen on the wires is what the programs say that they did: each ACK
-    // withheld was superseded, or was re-emitted and so is on both wires.
+    // What was seen on the wires matches the programs' counts: each withheld ACK was superseded, or
+    // was re-emitted and so is on both wires.
     assert_eq!(withheld, stats.withheld - stats.reemitted, "{stats:#?}");
     assert_eq!(twice, stats.cloned, "{stats:#?}");
     if time_is_virtual() {
-        // A busy machine may let everything pass, or keep a re-emission waiting.
+        // A busy machine may let everything pass, or delay a re-emission.
         assert!(stats.withheld >= least, "nothing was thinned: {stats:#?}");
         assert_eq!(stats.release.lost, 0);
     }
@@ -303,7 +302,7 @@ fn each_withheld_ack_every_n_far() {
 
 #[test]
 fn each_withheld_ack_adaptive() {
-    // As usual it would let nearly all of this path pass, which has no distance.
+    // With its defaults it would let nearly all ACKs of this short path pass.
     here_and_in_virtual_time(|| {
         prove(
             "adaptive:start_segments=64,acks_per_rtt=2",
@@ -333,8 +332,8 @@ fn option(c: &TcpStream, level: i32, name: i32, value: &[u8]) {
     assert_eq!(r, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// A connection that sends both ways, with ackwise at this host: withholding its
-/// ACKs must not look like a local drop, which would shrink its own window.
+/// A connection that sends in both directions, with ackwise on this host: withholding its ACKs must
+/// not look like a local drop, which would shrink its own window.
 #[test]
 fn a_local_socket_takes_no_harm() {
     here_and_in_virtual_time(|| {
@@ -359,7 +358,7 @@ fn two_way_with_and_without() {
         let to = listener.local_addr().expect("an address");
         let far = bed.sender.run(|| TcpStream::connect(to).expect("connect"));
         let (near, _) = listener.accept().expect("a connection");
-        // BBR, which may be the default here, does not answer a local drop.
+        // BBR, which may be the default here, does not react to a local drop.
         option(&near, libc::IPPROTO_TCP, libc::TCP_CONGESTION, b"reno");
         let stop = std::sync::atomic::AtomicBool::new(false);
         let pump = |mut c: TcpStream, pause: Duration| {
@@ -396,7 +395,7 @@ fn two_way_with_and_without() {
             let up_sink = s.spawn(sink(clone(&far)));
             let down_sink = s.spawn(sink(clone(&near)));
             s.spawn(pump(clone(&far), Duration::ZERO));
-            // An upload with pauses, in which pure ACKs answer the download.
+            // An upload with pauses, during which pure ACKs answer the download.
             s.spawn(pump(clone(&near), ms(8)));
             std::thread::sleep(ms(2000));
             let info = cwnd(&near);
@@ -417,7 +416,7 @@ fn two_way_with_and_without() {
     );
     assert!(stats.withheld > 0, "{stats:#?}");
     if !time_is_virtual() {
-        // A busy machine reorders, and that shrinks a window, too.
+        // A busy machine reorders, which also shrinks a window.
         return;
     }
     assert!(stats.withheld > 200, "{stats:#?}");
@@ -428,7 +427,7 @@ fn two_way_with_and_without() {
     );
 }
 
-/// The oracle of [`settle`] holds a repeated SACK block for what it is.
+/// The oracle of [`settle`] recognises a repeated SACK block.
 #[test]
 fn a_repeated_block_is_no_news() {
     let ack = |number: u32, blocks: &[[u32; 2]]| {

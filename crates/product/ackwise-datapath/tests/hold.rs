@@ -8,7 +8,7 @@ use common::{
     in_virtual_time, ms, started, stats, tagged, tc, time_is_virtual,
 };
 
-/// 8 segments an ACK, from the first on; D is 4 ms (no timestamps: RTT unknown).
+/// 8 segments per ACK from the first on; D is 4 ms (no timestamps: RTT unknown).
 fn options(attach: AttachMode) -> Options {
     let mut o = Options::new("aw0", "every-n:n=8,warm=0".parse().expect("a policy"));
     o.attach = attach;
@@ -16,9 +16,9 @@ fn options(attach: AttachMode) -> Options {
     o
 }
 
-/// One ACK after another until `count` of them were withheld: each arrives from byte `at` on as
-/// it was sent, and what was withheld does not arrive before `least`. `wires`: where data are
-/// sent, where ACKs are sent, and where they arrive.
+/// Sends ACKs one after the other until `count` of them were withheld. Each arrives unchanged from
+/// byte `at` on, and a withheld one does not arrive before `least`. `wires`: where data are sent,
+/// where ACKs are sent, and where they arrive.
 fn hold_and_release(
     a: &Datapath,
     flow: &mut Flow,
@@ -38,7 +38,7 @@ fn hold_and_release(
         assert_eq!(got[0].bytes[at..], frame[at..], "byte for byte");
         let now = stats(a).withheld;
         if now == withheld {
-            // A machine with much to do keeps the heartbeat back, or lets the flow fall idle.
+            // A busy machine delays the heartbeat, or lets the flow fall idle.
             passed += 1;
             assert!(passed < 10 * count, "{:#?}", stats(a));
             continue;
@@ -53,11 +53,11 @@ fn held_then_released(attach_by: AttachMode, like: Seg) {
     Pair::new().run(|near, far| {
         let a = attach(options(attach_by));
         assert_eq!(stats(&a).attach, attach_by);
-        // With timestamps the RTT is known, and it is next to nothing here.
+        // With timestamps the RTT is known, and it is almost zero here.
         let timestamps = !like.options.is_empty();
         let mut flow = started(near, far, like);
         let before = stats(&a);
-        // D was rounded down to a class; nothing leaves before it by itself.
+        // D was rounded down to a class; nothing leaves by itself before that.
         let least = if timestamps { 1 } else { 2 };
         hold_and_release(&a, &mut flow, [far, near, far], 0, 40, least);
         assert_eq!(far.tcp(ms(30)).len(), 0, "each once");
@@ -157,7 +157,7 @@ fn a_newer_ack_supersedes() {
     });
 }
 
-/// ACKs that carry news; `base` is a plain one, and `next` what its flow expects.
+/// ACKs with news; `base` is a plain one, and `next` what its flow expects.
 fn news(base: &Seg, next: u32) -> Vec<(&'static str, Seg)> {
     let flags = |flags| Seg {
         flags,
@@ -231,7 +231,7 @@ fn duplicates_all_leave() {
     });
 }
 
-/// The clone would be the original that is held: it leaves at its deadline instead.
+/// The clone would be the held original: it leaves at its deadline instead.
 #[test]
 fn l8_a_clone_that_fails_loses_no_duplicate() {
     let _alone = alone();
@@ -258,7 +258,7 @@ fn l8_a_clone_that_fails_loses_no_duplicate() {
     });
 }
 
-/// What user space sends does not reach the hook, and nothing else happens: it is sent again.
+/// What user space sends does not reach the hook, without any other effect: it is sent again.
 #[test]
 fn a_frame_that_does_not_come_back_is_sent_again() {
     in_virtual_time(|| {
@@ -297,8 +297,8 @@ fn a_dry_run_withholds_nothing_and_counts() {
         far.expect(64);
         flow.step(near, far); // the deadline of the one before counts now
         let now = stats(&a);
-        // Nothing follows: that the last one would leave by itself is counted all
-        // the same. A run of eight may have ended with it, then it is the next.
+        // Nothing follows: the last ACK, which would leave by itself, is still counted. If it ended
+        // a run of eight, the next one does.
         for _ in 0..2 {
             flow.step(near, far);
             far.tcp(ms(60));
@@ -313,7 +313,7 @@ fn a_dry_run_withholds_nothing_and_counts() {
     });
 }
 
-/// A flow whose handshake took long, so that D is as long as it may be.
+/// A flow whose handshake took long, so that D has its maximum.
 fn started_far_away(near: &Wire, far: &Wire, port: u16) -> Flow {
     let like = Seg {
         port,
@@ -393,8 +393,8 @@ fn a_silent_user_space_fails_open() {
     });
 }
 
-/// On a virtual machine whoever has a flow's lock may be off the CPU for long. What
-/// waited for its deadline leaves all the same, and once.
+/// On a virtual machine the holder of a flow's lock may lose the CPU for a long time. ACKs that
+/// waited for their deadline still leave, once.
 #[test]
 fn a_lock_that_somebody_keeps_loses_nothing() {
     let _alone = alone();
@@ -406,11 +406,10 @@ fn a_lock_that_somebody_keeps_loses_nothing() {
         let mut flow = started(near, far, Seg::ack(0));
         let before = stats(&a);
         let contention = a.contend_locks();
-        // Until both have happened a few times: an ACK that passes unseen, and one
-        // that comes back unseen.
+        // Until both have happened a few times: an ACK that passes uncounted, and one that comes
+        // back uncounted.
         eventually("locks are in the way", || {
-            // To look at the counters waits until the locks are free: what is sent
-            // next finds them so.
+            // Reading the counters waits until the locks are free: the next packets find them free.
             for _ in 0..20 {
                 flow.data(far);
                 let frame = flow.ack().frame();
@@ -432,7 +431,7 @@ fn a_lock_that_somebody_keeps_loses_nothing() {
         let ended = now.reemitted + now.superseded - before.reemitted - before.superseded;
         assert_eq!(runs, ended, "{now:#?}");
         assert_eq!(now.reemit_stale, 0, "{now:#?}");
-        // And the flow is thinned as ever; its next ACK may be taken for the first.
+        // The flow is thinned again; its next ACK may count as its first.
         flow.start_again(near, far);
         let last = flow.step(near, far);
         far.expect_up_to(&last);
@@ -461,7 +460,7 @@ fn more_flows_than_the_map_holds() {
         }
         // The first ACK of every flow leaves.
         far.expect(sent);
-        // And the next one is thinned as ever.
+        // The next one is thinned again.
         let before = stats(&a);
         let mut flow = started(
             near,
@@ -483,7 +482,7 @@ fn a_mark_of_the_users_own_is_not_a_cookie() {
     Pair::new().run(|near, far| {
         let a = attach(options(AttachMode::Tcx));
         let mut flow = started(near, far, Seg::ack(0));
-        // The magic and every low slot, on ACKs that are to be thinned like others.
+        // The magic with every low slot, on ACKs that must be thinned like others.
         let before = stats(&a);
         let mut got = Vec::new();
         for slot in 0..64 {
@@ -507,7 +506,7 @@ fn a_mark_of_the_users_own_is_not_a_cookie() {
     });
 }
 
-/// A flow that has started in a VLAN.
+/// A flow in a VLAN that has started.
 fn started_tagged(near: &Wire, far: &Wire, vlan: u16) -> Flow {
     let mut flow = Flow {
         next: 1000,
@@ -521,8 +520,8 @@ fn started_tagged(near: &Wire, far: &Wire, vlan: u16) -> Flow {
     flow
 }
 
-/// Two connections with the same addresses and ports, in two VLANs. Data come in with the
-/// tag beside the frame, ACKs leave with the tag inside.
+/// Two connections with the same addresses and ports in two VLANs. Data arrive with the tag beside
+/// the frame, ACKs leave with the tag inside.
 #[test]
 fn l3_equal_flows_in_two_vlans_are_two() {
     let _alone = alone();
@@ -560,7 +559,7 @@ fn a_tag_inside_the_frame_stays_there() {
     Pair::new().run(|near, far| {
         let a = attach(options(AttachMode::Tcx));
         let mut flow = started_tagged(near, far, 5);
-        // One passes at once where the machine is late.
+        // An ACK passes at once if the machine is late.
         eventually("ten are re-emitted", || {
             far.send(&tagged(&flow.segment(), 5));
             let frame = flow.ack().frame();
@@ -575,7 +574,7 @@ fn a_tag_inside_the_frame_stays_there() {
 #[test]
 fn a_tag_beside_the_frame_comes_back() {
     let _alone = alone();
-    // Through a bridge: it takes the tag out of the frame, as hardware would.
+    // Through a bridge, which removes the tag from the frame as hardware would.
     let pair = Pair::new();
     let third = common::Netns::new();
     pair.near.wire("aw2", &third, "aw3");
@@ -592,7 +591,7 @@ fn a_tag_beside_the_frame_comes_back() {
             ..options(AttachMode::Tcx)
         });
         let mut flow = started_tagged(&source, far, 5);
-        // One passes at once where the machine is late.
+        // An ACK passes at once if the machine is late.
         eventually("ten are re-emitted", || {
             far.send(&tagged(&flow.segment(), 5));
             let frame = flow.ack().frame();
@@ -613,7 +612,7 @@ fn at_a_sender_the_ack_comes_back_in() {
                 position: Position::Sender,
                 ..options(attach_by)
             });
-            // Data leaves by aw0, its ACKs come in by aw0.
+            // Data leave through aw0, and their ACKs arrive there.
             let mut flow = started(far, near, Seg::ack(0));
             out.drain(ms(20));
             let before = stats(&a);
@@ -657,7 +656,7 @@ fn a_link_without_a_header() {
             near.send_as(&ack, ipv4);
             let got = read();
             assert_eq!(got, [ack], "round {round}");
-            // The first ones pass: the flow starts, and perhaps nobody is awake yet.
+            // The first ACKs pass: the flow starts, and user space may not be awake yet.
             let now = stats(&a);
             let released = now.reemitted - begin.reemitted;
             assert_eq!(released, now.withheld - begin.withheld, "round {round}");

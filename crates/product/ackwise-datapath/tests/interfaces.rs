@@ -1,5 +1,5 @@
-//! What may happen to an interface while the datapath is attached, and what may stand above it:
-//! another name, a link that goes down, VLAN devices, tunnels.
+//! What may happen to an interface while the datapath is attached, and what may be above it:
+//! renaming, a link that goes down, VLAN devices, tunnels.
 
 mod common;
 
@@ -16,7 +16,7 @@ const BYTES: usize = 1_000_000;
 /// More segments than pass after a pause. The last ACK of each burst leaves by itself.
 const BURST: usize = 40_000;
 
-/// 8 segments an ACK, from the first on; D is 4 ms.
+/// 8 segments per ACK from the first on; D is 4 ms.
 fn options(ifname: &str, attach: AttachMode) -> Options {
     let mut options = Options::new(ifname, "every-n:n=8,warm=0".parse().expect("a policy"));
     options.attach = attach;
@@ -39,9 +39,9 @@ fn thins(a: &Datapath, flow: &mut Flow, near: &Wire, far: &Wire) {
     far.expect_up_to(&flow.ack().frame());
 }
 
-/// The link goes down with an ACK held, gets another name, and comes up. The datapath is still
-/// attached, is found by the name that the interface has, and leaves nothing behind. An
-/// interface that takes the old name over is none of its business.
+/// The link goes down with an ACK held, is renamed, and comes up. The datapath is still attached,
+/// is found by the interface's current name, and leaves nothing behind. An interface that takes
+/// over the old name is not affected.
 #[test]
 fn a_renamed_interface_stays_attached() {
     for by in [AttachMode::Tcx, AttachMode::Clsact] {
@@ -54,7 +54,7 @@ fn a_renamed_interface_stays_attached() {
             ip("link set aw0 down");
             ip("link set aw0 name aw9");
             ip("link set aw9 up");
-            // Sockets of the link report once that it was down.
+            // Sockets on the link report once that it was down.
             for wire in [near, far] {
                 wire.drain(ms(20));
             }
@@ -86,7 +86,7 @@ fn a_renamed_interface_stays_attached() {
     }
 }
 
-/// Bytes from the far side to the near one, over TCP, each of them compared.
+/// Transfers bytes over TCP from the far side to the near one, and compares each.
 fn transfer(pair: &Pair) {
     transfer_to("198.19.0.1", pair);
 }
@@ -113,8 +113,9 @@ fn transfer_to(near: &str, pair: &Pair) {
     });
 }
 
-/// Software VLANs: a VLAN device above the link, whose tag stands beside the frame on the link
-/// (the link takes it as hardware would), or inside. Attached to the VLAN device, or to the link.
+/// Software VLANs: a VLAN device above the link, whose tag is beside the frame on the link (which
+/// takes it as hardware would) or inside. The datapath is attached to the VLAN device or to the
+/// link.
 #[test]
 fn vlan_devices_of_real_stacks() {
     in_virtual_time(|| {
@@ -154,8 +155,8 @@ fn vlan_devices_of_real_stacks() {
     });
 }
 
-/// A tunnel device whose routes say where each packet goes says so beside the frame, and drops one that
-/// is sent anew without. Such ACKs pass. The same device with one fixed far end thins.
+/// A tunnel device whose destinations come from routes stores them beside the frame, and drops a
+/// frame that is re-sent without one. Such ACKs pass. The same device with one fixed far end thins.
 #[test]
 fn what_a_route_sends_through_a_tunnel_passes() {
     for by_routes in [true, false] {

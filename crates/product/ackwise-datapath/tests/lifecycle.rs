@@ -1,4 +1,4 @@
-//! Attach, refuse, detach, survive: what happens around the programs.
+//! Attaching, refusing, detaching and surviving: everything around the programs.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn attach(o: Options) -> Datapath {
     Datapath::attach(o).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// A machine with much to do keeps the heartbeat back at first, and ACKs pass.
+/// A busy machine delays the heartbeat at first, and ACKs pass.
 fn step_until_withheld(a: &Datapath, flow: &mut Flow, near: &Wire, far: &Wire) {
     eventually("an ACK is withheld", || {
         flow.step(near, far);
@@ -44,7 +44,7 @@ fn refused(o: Options) -> Error {
         .expect_err("it must be refused")
 }
 
-/// This test again, in a process of its own whose namespaces are its own affair.
+/// Runs this test again, in a process with its own namespaces.
 fn child(test: &str, how: &str) -> Command {
     let mut c = Command::new(std::env::current_exe().expect("this program"));
     c.args(["--exact", test, "--nocapture"]).env(CHILD, how);
@@ -55,7 +55,7 @@ fn is_child(how: &str) -> bool {
     std::env::var(CHILD).is_ok_and(|v| v == how)
 }
 
-/// True in that process. Elsewhere it is started, and has to succeed.
+/// Returns `true` in that process. Otherwise starts it, and requires it to succeed.
 fn in_child(test: &str, how: &str) -> bool {
     if is_child(how) {
         return true;
@@ -87,7 +87,7 @@ fn verify_every_policy() {
                 ..o.clone()
             };
             if time_is_virtual() {
-                // That kernel has little memory, and the verifier does not look at sizes.
+                // That kernel has little memory, and the verifier does not depend on sizes.
                 (o.max_flows, o.slots) = (64, 64);
             }
             match Programs::load(&o, 1, link, clsact) {
@@ -210,7 +210,7 @@ fn without_bpf_links() {
 #[test]
 fn without_tcx_it_takes_clsact_and_says_so() {
     let _alone = alone();
-    // Each in a thread of its own, and the filter goes with it.
+    // Each runs in its own thread, and the filter ends with it.
     Pair::new().run(|near, far| {
         without_bpf_links();
         assert!(matches!(
@@ -244,7 +244,7 @@ fn clsact_is_removed_only_if_it_was_ours() {
     });
 }
 
-/// The programs are attached when the descriptor that wakes the thread is refused.
+/// The programs are already attached when the descriptor that wakes the thread is refused.
 #[test]
 fn a_start_that_fails_leaves_no_clsact() {
     let _alone = alone();
@@ -269,7 +269,7 @@ fn a_trial_that_fails_leaves_nothing_attached() {
             let filters = output("tc", "filter show dev aw0 egress");
             assert_eq!(filters.trim(), "");
             assert!(!output("tc", "qdisc show dev aw0").contains("clsact"));
-            // Nothing is in the way of the next one.
+            // Nothing obstructs the next one.
             drop(attach(options(AttachMode::Auto)));
         };
         for by in [AttachMode::Tcx, AttachMode::Clsact] {
@@ -323,7 +323,7 @@ fn a_deleted_interface_ends_it() {
     }
 }
 
-/// At a sender what is held comes back by a device of ours. Without it nothing is held any more.
+/// At a sender, held ACKs come back through a device of ours. Without it nothing is held.
 #[test]
 fn a_device_that_is_deleted_or_taken_down_ends_it() {
     let _alone = alone();
@@ -352,8 +352,8 @@ fn a_device_that_is_deleted_or_taken_down_ends_it() {
     }
 }
 
-/// An interface that is moved to another namespace takes a tcx program along. Once its
-/// absence is noticed, that holds nothing which nobody could send.
+/// An interface that is moved to another namespace takes a tcx program along. Once its absence is
+/// noticed, the program no longer holds ACKs that could not be sent.
 #[test]
 fn s3_an_interface_that_is_moved_away_holds_nothing() {
     let _alone = alone();
@@ -405,7 +405,7 @@ fn without_capabilities_it_says_which() {
     if !in_child("without_capabilities_it_says_which", "nocaps") {
         return;
     }
-    // SAFETY: setresuid of this thread's process; the child has nothing else to do.
+    // SAFETY: sets the ids of this process; the child does nothing else.
     unsafe {
         assert_eq!(libc::setresgid(65534, 65534, 65534), 0);
         assert_eq!(libc::setresuid(65534, 65534, 65534), 0);
@@ -430,8 +430,8 @@ fn without_the_kernels_btf_it_works() {
     if !in_child("without_the_kernels_btf_it_works", "nobtf") {
         return;
     }
-    // In a mount namespace of this thread, which all it starts inherit.
-    // SAFETY: strings are terminated; only this thread's mounts change.
+    // In a mount namespace of this thread, which everything that it starts inherits.
+    // SAFETY: the strings are NUL-terminated; only this thread's mounts change.
     unsafe {
         assert_eq!(libc::unshare(libc::CLONE_NEWNS | libc::CLONE_FS), 0);
         let none = c"none".as_ptr();
@@ -469,7 +469,7 @@ fn without_the_kernels_btf_it_works() {
     });
 }
 
-/// More flows are asked for than there are numbers of bytes.
+/// The number of flows that are asked for exceeds what can be allocated.
 #[test]
 fn l10_a_huge_limit_of_flows_is_no_error() {
     let _alone = alone();
@@ -519,7 +519,7 @@ fn a_killed_holder_leaves_no_harm() {
             );
             let left = output("tc", "filter show dev aw0 egress");
             assert_eq!(left.contains("ackwise"), by == AttachMode::Clsact, "{left}");
-            // Whoever comes next clears up, by detaching or by attaching.
+            // The next process cleans up, by detaching or by attaching.
             if by == AttachMode::Clsact {
                 assert!(control::detach("aw0").expect("sweep").is_none());
                 assert_eq!(output("tc", "filter show dev aw0 egress").trim(), "");
@@ -551,7 +551,7 @@ fn only_matching_flows_are_touched() {
                     ..Seg::ack(0)
                 },
             );
-            // A busy machine may keep back the heartbeats for a while, and then every ACK passes.
+            // A busy machine may delay the heartbeats for a while, and then every ACK passes.
             eventually("it is withheld, or let alone", || {
                 flow.step(near, far);
                 far.expect_up_to(&flow.ack().frame());

@@ -1,4 +1,4 @@
-//! The order of attachment: other programs of the same hook see each ACK that passes once.
+//! The order of attachment: other programs on the same hook see each ACK that passes once.
 
 mod common;
 
@@ -8,18 +8,18 @@ use ackwise_netdev::{AttachOptions, Direction, Order, ifreq};
 use aya::programs::{ProgramInfo, SchedClassifier, TcAttachType};
 use common::{Flow, Pair, Seg, Wire, alone, at_a_sender, ms};
 
-/// Rounds of one data segment and its ACK, each of which leaves before the next.
+/// Rounds of one data segment and its ACK, each of which leaves before the next round.
 const ROUNDS: u64 = 40;
-/// All ACKs of a test: [`Flow::start`] sends 16.
+/// The total number of ACKs in a test: [`Flow::start`] sends 16.
 const SENT: u64 = 16 + ROUNDS;
 
-/// What passed in a test.
+/// The counts of a test.
 struct Passed {
-    /// What the datapath counted.
+    /// The datapath's counters.
     datapath: Stats,
     /// ACKs on the wire behind the hook.
     wire: u64,
-    /// ACKs that each [`counter`] saw, in the order in which they were attached.
+    /// ACKs that each [`counter`] saw, in order of attachment.
     seen: [u64; 3],
 }
 
@@ -41,9 +41,8 @@ fn counter(nth: usize, mode: AttachMode, direction: Direction, order: Order<'_>)
     AckCounter::attach(nth, &options).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Counts beside a datapath: a program that was attached before it, one that was attached
-/// after it as the last, and one that was attached after it as the first. ACKs go from `from` to
-/// `to`, and leave by `out`.
+/// Counts next to a datapath: a program attached before it, one attached after it as the last, and
+/// one attached after it as the first. ACKs go from `from` to `to`, and leave through `out`.
 fn count(mode: AttachMode, position: Position, [from, to, out]: [&Wire; 3]) -> Passed {
     let direction = match position {
         Position::Sender => Direction::Ingress,
@@ -71,8 +70,8 @@ fn count(mode: AttachMode, position: Position, [from, to, out]: [&Wire; 3]) -> P
     }
 }
 
-/// Hardening finding M7. A program that comes after the datapath sees what is on the wire; only
-/// one that somebody puts before it sees a withheld ACK twice.
+/// Hardening finding M7. A program after the datapath sees what is on the wire; only a program that
+/// is put before it sees a withheld ACK twice.
 fn each_ack_is_seen_once(mode: AttachMode, position: Position, wires: [&Wire; 3]) {
     let what = format!("{mode:?} at {position:?}");
     let Passed {
@@ -117,8 +116,8 @@ fn m7_an_ack_passes_other_programs_once_at_the_sender() {
     }
 }
 
-/// The gateway and the tunnel let packets leave a second time, so the datapath comes after them,
-/// but before the others.
+/// The gateway and the tunnel send packets a second time, so the datapath comes after them, but
+/// before other programs.
 #[test]
 fn m7_only_programs_that_redirect_come_before() {
     let _alone = alone();
@@ -145,7 +144,7 @@ fn m7_only_programs_that_redirect_come_before() {
             entry.publish(&record).expect("a record");
             entry
         };
-        // One whose program has gone a moment ago is no obstacle.
+        // A claim whose program has just gone is no obstacle.
         let claims = [
             claim("tunnel", gone),
             claim("gateway", redirecting.program()),

@@ -1,5 +1,5 @@
-//! Entries of flows are an LRU map's: the kernel may give an entry to another flow while a
-//! program on another CPU still works with it. No ACK may get into another flow's slot.
+//! Flow entries are in an LRU map: the kernel may give an entry to another flow while a program on
+//! another CPU still uses it. No ACK may get into another flow's slot.
 
 mod common;
 
@@ -19,14 +19,14 @@ fn options() -> Options {
     o
 }
 
-/// The programs, run frame by frame; and two flows that are kept.
+/// The programs, run frame by frame, and two tracked flows.
 struct Bench {
     programs: Programs,
     flows: [Flow; 2],
 }
 
 impl Bench {
-    /// The flows' data begin with these numbers.
+    /// The flows' data begin with these sequence numbers.
     fn start(first: [u32; 2]) -> Self {
         let o = Options {
             selftest: true,
@@ -56,14 +56,14 @@ impl Bench {
                 ..bench.flows[n].like.clone()
             };
             bench.run("ackwise_data", &syn.frame());
-            // A long way, so that holds are long.
+            // A long round trip, so that holds are long.
             std::thread::sleep(ms(250));
             bench.run("ackwise_acks", &answer.frame());
             for _ in 0..16 {
                 bench.data(n);
                 bench.ack(n);
             }
-            // Nothing is held any more.
+            // Nothing is held any longer.
             let last = Seg {
                 flags: ACK | PSH,
                 ..bench.flows[n].ack()
@@ -121,12 +121,12 @@ fn l2_an_entry_of_another_flow_is_not_used() {
     });
 }
 
-/// The first flow's entry is still its own, but for the slot.
+/// The first flow's entry is still its own, except for the slot.
 #[test]
 fn l2_a_slot_of_another_flow_is_not_used() {
     in_virtual_time(|| {
         let _alone = alone();
-        // A lower number than the held one's was swallowed, a higher one took its place.
+        // A lower number than the held one's was dropped, a higher one replaced it.
         for higher in [false, true] {
             let first = if higher {
                 [500_000, 1000]
@@ -156,7 +156,7 @@ fn l2_a_slot_of_another_flow_is_not_used() {
     });
 }
 
-/// Many more flows than the map keeps, on all CPUs at once: of each the newest ACK leaves.
+/// Many more flows than the map holds, on all CPUs at once: the newest ACK of each leaves.
 #[test]
 fn l2_every_flow_gets_its_newest_ack_under_churn() {
     const FLOWS: u16 = 96;
@@ -182,7 +182,7 @@ fn l2_every_flow_gets_its_newest_ack_under_churn() {
                     })
                     .collect();
                 for round in 0..60 {
-                    // A few at a time for long enough to be held, then others.
+                    // Use a few flows at a time, long enough for ACKs to be held, then others.
                     let few = flows.iter_mut().skip(round % 12 * 8).take(24);
                     for flow in few {
                         for _ in 0..4 {

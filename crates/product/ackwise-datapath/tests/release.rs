@@ -1,4 +1,4 @@
-//! Release: a held ACK leaves before one that does not say all that it says, as it is.
+//! Release: a held ACK leaves unchanged before an ACK that does not say everything that it says.
 
 mod common;
 
@@ -11,7 +11,7 @@ use ackwise_netdev::{ifreq, sockopt};
 use common::{Flow, Pair, Seg, Wire, alone, attach, eventually, ms, started, stats};
 use nix::sys::socket::MsgFlags;
 
-/// 8 segments an ACK, from the first on; what is held stays for 25 ms.
+/// 8 segments per ACK from the first on; held ACKs stay for 25 ms.
 fn options(attach: AttachMode) -> Options {
     let mut o = Options::new("aw0", "every-n:n=8,warm=0".parse().expect("a policy"));
     o.attach = attach;
@@ -20,8 +20,8 @@ fn options(attach: AttachMode) -> Options {
     o
 }
 
-/// One ACK, and a newer one that does not say all that it says: both arrive, in this order,
-/// even if user space has already been told to send the first.
+/// Sends an ACK, and a newer one that does not say everything that it says: both arrive in this
+/// order, even if user space has already been told to send the first.
 fn both_leave(from: &Wire, to: &Wire, at: usize, pair: [&Seg; 2]) {
     let [held, newer] = pair.map(Seg::frame);
     from.send(&held);
@@ -32,7 +32,8 @@ fn both_leave(from: &Wire, to: &Wire, at: usize, pair: [&Seg; 2]) {
     assert_eq!(got[0].bytes[at..], newer[at..]);
 }
 
-/// Lengths differ as well: with data, of so many bytes, and where timestamps vanish, which both are news.
+/// The lengths differ as well: with this many bytes of data, and where timestamps disappear, both
+/// of which are news.
 fn m1_releases([data, acks, to]: [&Wire; 3], at: usize, flow: &mut Flow, payload: usize) {
     for round in 0..12 {
         flow.data(data);
@@ -75,8 +76,8 @@ fn m1_the_held_ack_leaves_before_one_that_says_less() {
                 assert_eq!(far.tcp(ms(60)).len(), 0, "each once");
                 let now = stats(&a);
                 let withheld = now.withheld - before.withheld;
-                // On a machine with much to do user space falls silent, or the flow is taken for
-                // one that starts again: then they pass.
+                // On a busy machine user space falls silent, or the flow counts as starting again:
+                // then the ACKs pass.
                 let silent = "stale-heartbeat";
                 let passed = now.fail_open[silent] - before.fail_open[silent]
                     + now.reasons["start"]
@@ -107,7 +108,7 @@ fn m1_at_a_sender_the_held_ack_comes_first() {
     }
 }
 
-/// Rounds of two ACKs until the first of them was withheld. On a machine with much to do user space
+/// Repeats rounds of two ACKs until the first of them was withheld. On a busy machine user space
 /// falls silent, and it passes.
 fn with_a_held_ack(a: &Datapath, mut round: impl FnMut()) {
     eventually("an ACK is withheld", || {
@@ -117,8 +118,8 @@ fn with_a_held_ack(a: &Datapath, mut round: impl FnMut()) {
     });
 }
 
-/// Sends a frame as the kernel merges segments: cut by `size` on its way out, its checksum left to the
-/// device.
+/// Sends a frame as the kernel merges segments: cut by `size` on its way out, with its checksum
+/// left to the device.
 fn send_merged(frame: &[u8], l4: usize, size: u16) {
     let v6 = frame[14] >> 4 == 6;
     let addresses = if v6 { &frame[22..54] } else { &frame[26..34] };
@@ -140,7 +141,7 @@ fn send_merged(frame: &[u8], l4: usize, size: u16) {
     packet_socket::send(&socket, to, &packet, None, MsgFlags::empty()).expect("sent");
 }
 
-/// Merged segments leave their checksum to the device. What leaves before them had its own.
+/// Merged segments leave their checksum to the device. The ACK that leaves before them had its own.
 #[test]
 fn the_checksum_is_right_before_merged_segments() {
     let _alone = alone();
@@ -182,7 +183,7 @@ fn the_checksum_is_right_before_merged_segments() {
     }
 }
 
-/// Then the newer one and what follows do not wait, and the held one leaves at its deadline.
+/// Then the newer ACK and what follows do not wait, and the held one leaves at its deadline.
 #[test]
 fn a_clone_that_fails_loses_nothing() {
     let _alone = alone();
@@ -218,7 +219,7 @@ fn a_clone_that_fails_loses_nothing() {
     }
 }
 
-/// At a sender data in the same packet are not put behind those that follow: they go on at once.
+/// At a sender, data in the same packet are not delayed behind those that follow, but pass at once.
 #[test]
 fn data_at_a_sender_keep_their_place() {
     let _alone = alone();

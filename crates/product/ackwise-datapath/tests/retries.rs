@@ -1,5 +1,5 @@
-//! What user space was handed is looked at again until it has come by. That takes a place in a
-//! list for 20 ms, also if it comes by at once; and the list can be full.
+//! Each ACK handed to user space is checked until it has passed the hook. That takes a place in a
+//! list for 20 ms, even if the ACK passes at once, and the list can be full.
 
 mod common;
 
@@ -57,24 +57,24 @@ impl Bench {
         run(true, &ack) != PASSES
     }
 
-    /// One ACK of each flow. Returns how many were withheld.
+    /// Sends one ACK of each flow. Returns how many were withheld.
     fn round(&mut self) -> usize {
         (0..self.flows.len())
             .filter(|n| self.data_and_ack(*n))
             .count()
     }
 
-    /// The same, past ACKs that are all sent: those of a start, or after a pause.
+    /// The same, skipping rounds in which all ACKs pass: those of a start, or after a pause.
     fn round_that_withholds(&mut self) -> usize {
         (0..40).map(|_| self.round()).find(|n| *n > 0).unwrap_or(0)
     }
 
-    /// What is due by now.
+    /// Advances the clock, and returns what is due.
     fn due(&mut self, later: u64) -> Vec<sys::aw_emit> {
         self.now += later;
         self.programs.set_time(self.now).expect("a clock");
         let mut due = Vec::new();
-        // One tick has a bound on what it does.
+        // The work of one tick is bounded.
         for _ in 0..4 {
             due.extend(self.programs.tick().expect("a tick"));
         }
@@ -93,8 +93,8 @@ impl Bench {
     }
 }
 
-/// More come back at once in 20 ms than the list has room for, then none does: each is handed
-/// out by and by, and every slot is free again.
+/// More ACKs come back at once in 20 ms than the list has room for, then none does: each is
+/// eventually handed out, and every slot is free again.
 #[test]
 fn a_full_list_of_retries_loses_no_slot() {
     let _alone = alone();

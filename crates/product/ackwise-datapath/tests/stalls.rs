@@ -1,5 +1,5 @@
-//! What holds back the thread that re-emits: a full local queue, a process that is stopped or
-//! frozen, a clock that is not the kernel's.
+//! What delays the re-emitting thread: a full local queue, a process that is stopped or frozen, a
+//! clock that is not the kernel's.
 
 mod common;
 mod freezer;
@@ -17,7 +17,7 @@ use freezer::Freezer;
 const CHILD: &str = "ACKWISE_TEST_CHILD";
 const VLAN: u16 = 5;
 
-/// 8 segments an ACK, from the first on; D is 4 ms.
+/// 8 segments per ACK from the first on; D is 4 ms.
 fn options(position: Position) -> Options {
     let mut o = Options::new("aw0", "every-n:n=8,warm=0".parse().expect("a policy"));
     o.attach = AttachMode::Tcx;
@@ -30,7 +30,7 @@ fn attach(o: Options) -> Datapath {
     Datapath::attach(o).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// What holds exactly where time is virtual.
+/// Runs a check that holds only where time is virtual.
 fn exactly(check: impl FnOnce()) {
     if time_is_virtual() {
         check();
@@ -57,7 +57,7 @@ fn started(near: &Wire, far: &Wire) -> Vec<Flow> {
     flows
 }
 
-/// 400 flows re-emit into a queue of 100 kbit/s, three times: more than the socket's send
+/// 400 flows re-emit into a queue of 100 kbit/s, three times: more than the socket's default send
 /// buffer of 208 KiB holds, for longer than a heartbeat is trusted.
 #[test]
 fn h2_a_full_local_queue_stops_nothing() {
@@ -66,7 +66,7 @@ fn h2_a_full_local_queue_stops_nothing() {
         Pair::new().run(|near, far| {
             let a = attach(options(Position::Receiver));
             let mut flows = started(near, far);
-            // To start them took longer than a pause that makes a sender start again.
+            // Starting them took longer than a pause after which a sender starts again.
             for _ in 0..12 {
                 for flow in &mut flows {
                     flow.step(near, far);
@@ -105,8 +105,8 @@ fn h2_a_full_local_queue_stops_nothing() {
     });
 }
 
-/// sch_fq lets a flow keep `flow_limit` packets. It tells what one packet socket sends apart by
-/// the packets' hashes, so re-emitted ACKs are as many flows as they were: none is dropped.
+/// sch_fq lets a flow have `flow_limit` packets. It distinguishes the packets of one packet socket
+/// by their hashes, so re-emitted ACKs are as many flows as they were: none is dropped.
 #[test]
 fn s4_fq_drops_no_re_emission() {
     in_virtual_time(|| {
@@ -133,8 +133,8 @@ fn s4_fq_drops_no_re_emission() {
     });
 }
 
-/// cake with its own ACK filter and without: what leaves of each flow is the newest ACK. A queue
-/// of cake holds one flow, so it has nothing to drop but what the filter finds superseded.
+/// cake with and without its own ACK filter: the newest ACK of each flow leaves. A queue of cake
+/// holds one flow, so it only drops what the filter finds superseded.
 #[test]
 fn cake_drops_no_re_emission_that_is_the_newest() {
     in_virtual_time(|| {
@@ -171,14 +171,14 @@ fn cake_drops_no_re_emission_that_is_the_newest() {
     });
 }
 
-/// The queue takes next to nothing, until not even the enlarged send buffer has room. What is
-/// not sent is tried again and given up; the thread waits for nothing.
+/// The queue accepts almost nothing, until even the enlarged send buffer is full. What is not sent
+/// is retried and given up; the thread never blocks.
 #[test]
 fn h2_a_full_send_buffer_stops_nothing() {
     in_virtual_time(|| {
         let _alone = alone();
         Pair::new().run(|near, far| {
-            // None passes: each leaves by the re-emitting thread.
+            // No ACK passes: each is sent by the re-emitting thread.
             let policy = "every-n:n=200,warm=0".parse().expect("a policy");
             let a = attach(Options {
                 policy,
@@ -207,7 +207,7 @@ fn h2_a_full_send_buffer_stops_nothing() {
     });
 }
 
-/// The datapath in a process of its own. It is killed on drop, and what it leaves is removed.
+/// The datapath in a separate process. It is killed on drop, and what it leaves is removed.
 struct Daemon(Child);
 
 impl Daemon {
@@ -215,7 +215,7 @@ impl Daemon {
         Self::start_by(&[], test, "tcx")
     }
 
-    /// Starts `test` by another program, whose arguments stand before.
+    /// Starts `test` by another program, whose arguments come first.
     fn start_by(wrapper: &[&str], test: &str, how: &str) -> Self {
         let program = std::env::current_exe().expect("this program");
         let program = program.to_str().expect("UTF-8");
@@ -230,7 +230,7 @@ impl Daemon {
         Self(child)
     }
 
-    /// In that process: attaches until it is killed.
+    /// In that process, attaches until it is killed.
     fn is_here() -> bool {
         let Some(how) = std::env::var_os(CHILD) else {
             return false;
@@ -257,7 +257,7 @@ impl Daemon {
 }
 
 fn signal_to(pid: u32, signal: libc::c_int) {
-    // SAFETY: no pointers. The process is our child, or a child of it, and lives.
+    // SAFETY: no pointers. The process is our child, or a child of it, and is alive.
     let r = unsafe { libc::kill(pid.cast_signed(), signal) };
     assert_eq!(r, 0);
 }
@@ -267,12 +267,12 @@ impl Drop for Daemon {
         let _ = self.0.kill();
         let _ = self.0.wait();
         // Nobody may come after this test who would remove it by attaching. There is nothing to
-        // remove where the last handle on the programs went with the process (tcx).
+        // remove if the last handle on the programs was closed with the process (tcx).
         let _ = control::detach("aw0");
     }
 }
 
-/// How a process is kept from running, and how it goes on.
+/// How a process is stopped, and continued.
 enum Stop {
     /// SIGSTOP and SIGCONT.
     Signal,
@@ -280,8 +280,8 @@ enum Stop {
     Freezer,
 }
 
-/// A held ACK whose tag stands beside the frame, and a process that is stopped when its
-/// deadline passes: the ACK leaves when the process goes on, once, and with its tag.
+/// A held ACK whose tag is beside the frame, and a process that is stopped when its deadline
+/// passes: the ACK leaves when the process continues, once, and with its tag.
 #[test]
 fn h2_a_stopped_process_sends_no_untagged_frame() {
     if Daemon::is_here() {
@@ -312,7 +312,7 @@ fn a_frozen_process_sends_no_untagged_frame() {
     }
 }
 
-/// Through a bridge: it takes the tag out of the frame, as hardware would.
+/// Through a bridge, which removes the tag from the frame as hardware would.
 fn stop_behind_a_bridge(test: &str, by: &Stop, stopped_for_ms: u64) {
     let _alone = alone();
     let pair = Pair::new();
@@ -349,9 +349,9 @@ fn stop_behind_a_bridge(test: &str, by: &Stop, stopped_for_ms: u64) {
     });
 }
 
-/// A process in a time namespace has another CLOCK_MONOTONIC than the programs. Heartbeats are
-/// trusted for as long as elsewhere: they are not of the past, and when they end, ACKs pass,
-/// also where the programs stay behind (clsact).
+/// A process in a time namespace has another CLOCK_MONOTONIC than the programs. Its heartbeats are
+/// trusted for as long as elsewhere: they are not in the past, and when they end, ACKs pass, even
+/// if the programs stay behind (clsact).
 #[test]
 fn a_time_namespace_changes_nothing() {
     if Daemon::is_here() {
@@ -372,7 +372,7 @@ fn a_time_namespace_changes_nothing() {
             far.expect_up_to(&flow.ack().frame());
             for signal in [libc::SIGSTOP, libc::SIGKILL] {
                 signal_to(pid, signal);
-                // The last sign of life is trusted for half a second, and may have come late.
+                // The last heartbeat is trusted for half a second, and may have come late.
                 let mut passed = 0;
                 eventually("every ACK passes", || {
                     let passes = flow.step(near, far);
@@ -390,7 +390,7 @@ fn a_time_namespace_changes_nothing() {
     }
 }
 
-/// The one child of a process.
+/// The only child of a process.
 fn child_of(pid: u32) -> u32 {
     let path = format!("/proc/{pid}/task/{pid}/children");
     let children = std::fs::read_to_string(path).expect("children");
@@ -430,7 +430,7 @@ fn stop_in_a_hold(stop: &dyn Fn(bool), source: &Wire, far: &Wire, stopped_for: D
         assert_eq!(now.reemitted - before.reemitted, 1, "{now:#?}");
         assert_eq!(now.release.lost, 0, "{now:#?}");
     });
-    // Nothing is amiss afterwards.
+    // Everything works afterwards.
     far.drain(ms(30));
     let last = step(&mut flow);
     let got = far.expect_up_to(&last);

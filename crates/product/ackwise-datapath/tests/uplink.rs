@@ -1,5 +1,5 @@
-//! What flows are told of this host: who fills the link that their ACKs leave by, and whether
-//! the CPU is busy; and what the programs count for it.
+//! What flows are told about this host: who fills the link that their ACKs leave by, and whether
+//! the CPU is busy; and what the programs count for this.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn options(position: Position) -> Options {
     options
 }
 
-/// Runs an ACK through the programs, and returns what its flow knows of the link then.
+/// Runs an ACK through the programs, and returns what its flow then knows about the link.
 fn shared_after(programs: &mut Scripted, now: u64, ack: u32) -> u32 {
     flow_after(programs, now, ack).shared
 }
@@ -34,7 +34,7 @@ fn flow_after(programs: &mut Scripted, now: u64, ack: u32) -> sys::aw_flow {
     entries[0].flow
 }
 
-/// A daemon that is frozen says nothing more, and what it said last ends with its heartbeat.
+/// A frozen daemon writes nothing more, and what it wrote last expires with its heartbeat.
 #[test]
 fn what_was_said_last_ends_by_itself() {
     let _alone = alone();
@@ -66,8 +66,8 @@ fn run_on(cpu: usize) {
     nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set).unwrap();
 }
 
-/// A flow is told of the CPU that handles it and of no other; where the policy does not look at
-/// it, of none.
+/// A flow is told about the CPU that handles it and about no other; if the policy does not use
+/// this, about none.
 #[test]
 fn a_flow_is_told_whether_its_own_cpu_is_busy() {
     let _alone = alone();
@@ -101,8 +101,8 @@ fn a_flow_is_told_whether_its_own_cpu_is_busy() {
     }
 }
 
-/// Full packets that leave are one count, ACKs and short packets another, whatever flow they
-/// belong to; what is no ACK is counted in the statistics, too.
+/// Outgoing full packets are one count, ACKs and short packets another, whatever flow they belong
+/// to; packets that are not ACKs are also counted in the statistics.
 #[test]
 fn what_leaves_is_counted_to_the_byte() {
     let _alone = alone();

@@ -1,4 +1,4 @@
-//! The policies' vectors, replayed by the kernel.
+//! The policies' test vectors, replayed by the kernel.
 
 mod common;
 
@@ -26,8 +26,8 @@ fn the_kernel_says_what_the_vectors_say() {
     assert!(steps > 100, "only {steps} steps");
 }
 
-/// The segments of the vectors, read by the kernel's parser: what it takes for TCP, and
-/// what not.
+/// The segments of the vectors, parsed by the kernel's parser: which it accepts as TCP, and which
+/// not.
 #[test]
 fn the_kernel_reads_what_the_vectors_read() {
     let _alone = common::alone();
@@ -47,12 +47,12 @@ fn the_kernel_reads_what_the_vectors_read() {
         let o = ackwise_datapath::Options::new("lo", "none".parse().expect("a policy"));
         let programs = Programs::load(&o, 1, raw, false).unwrap_or_else(|e| panic!("{e}"));
         for case in cases.iter().filter(|c| c.link == link) {
-            // The kernel makes up no packet that is shorter than its headers.
+            // The kernel makes no packet that is shorter than its headers.
             if case.total != case.bytes.len() || case.bytes.len() < 34 {
                 continue;
             }
             let before = programs.counters().unwrap_or_else(|e| panic!("{e}"));
-            // Some cannot even become a packet of the kernel's; then there is no say.
+            // Some cannot even become a packet in the kernel; these are skipped.
             if programs.run("ackwise_acks", &case.bytes, 1).is_err() {
                 continue;
             }
@@ -62,7 +62,7 @@ fn the_kernel_reads_what_the_vectors_read() {
             } else if after.fragments > before.fragments {
                 Err(ackwise_policy::ParseError::Fragment)
             } else if after.unparsable > before.unparsable {
-                // Truncated and malformed are one counter.
+                // Truncated and malformed packets share a counter.
                 case.status.and(Err(ackwise_policy::ParseError::Malformed))
             } else {
                 Ok(())

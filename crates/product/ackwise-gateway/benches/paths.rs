@@ -1,16 +1,16 @@
-//! The ways by which packets can come to a process and leave it, measured: CPU time
-//! of a packet, on one core, of everything that happens to it on the way.
+//! Measures the paths by which packets can reach a process and leave it: the CPU time per packet,
+//! on one core, of everything that happens to it on the way.
 //!
 //! ```sh
 //! sudo -E cargo bench -p ackwise-gateway --bench paths
 //! ```
 //!
-//! One thread, on one core, does all of it: it sends a batch of ACKs through the hook,
-//! whose redirect, copy and queue run in that thread too, then takes the batch in by
-//! the way that is measured. What sending alone costs, with a hook that drops, is
-//! taken off. The other half sends a batch by the way that is measured, into a veth
-//! whose other end drops. `whole` is all that happens to a packet from the hook to the
-//! device, with the veth's other end, under disciplines that look into it. Rounds alternate between ways; the median counts.
+//! One thread on one core does everything. It sends a batch of ACKs through the hook, whose
+//! redirect, copy and queue run in that thread too, then receives the batch by the measured path.
+//! The cost of sending alone, with a hook that drops, is subtracted. The other half sends a batch
+//! by the measured path into a veth whose other end drops. `whole` is everything that happens to a
+//! packet from the hook to the device, including the veth's other end, under disciplines that parse
+//! it. Rounds alternate between paths; the median counts.
 
 #[path = "paths/ring.rs"]
 mod ring;
@@ -57,7 +57,7 @@ const QUEUES: [(&str, &str); 5] = [
 fn main() {
     isolate();
     let frames = vec![ack(); BATCH];
-    // As long as its rings are mapped, such a socket stays.
+    // Such a socket stays while its rings are mapped.
     let (mut rx, mut tx) = (Xsk::open("xin1", true), Xsk::open("xout0", false));
     let mut table: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for _ in 0..ROUNDS {
@@ -93,7 +93,7 @@ fn main() {
     }
 }
 
-/// A network namespace and a core of its own.
+/// Moves to a new network namespace and pins the thread to a core.
 fn isolate() {
     // SAFETY: no pointers but to a local set of CPUs.
     unsafe {
@@ -131,7 +131,7 @@ fn ip(line: &str) {
     assert!(out.status.success(), "ip {line}: {out:?}");
 }
 
-/// An ACK with timestamps as Ethernet carries it, to somebody else.
+/// An ACK with timestamps in an Ethernet frame to another host.
 fn ack() -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 8, 0];
     frame.extend([0x45, 0, 0, 52, 0, 0, 0x40, 0, 64, 6, 0x26, 0xc2]);
@@ -151,7 +151,8 @@ fn cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// CPU nanoseconds a packet of `work`, done for each batch; it says how many it did.
+/// CPU nanoseconds per packet of `work`, which handles a batch and returns how many packets it
+/// handled.
 fn measure(mut work: impl FnMut() -> usize) -> f64 {
     for _ in 0..20 {
         work();
@@ -228,7 +229,7 @@ fn take(frames: &[Vec<u8>], xsk: &mut Xsk) -> Vec<(&'static str, f64)> {
     costs
 }
 
-/// The whole way: hook, TAP, queue, packet socket, hook, device.
+/// The whole path: hook, TAP, queue, packet socket, hook, device.
 fn whole(queue: &str) -> f64 {
     let text = format!("interface = \"wan0\"\nrate = \"10 Gbit/s\"\nqueue = {queue}");
     let config = Config::parse("bench", &text).unwrap();
@@ -241,7 +242,7 @@ fn whole(queue: &str) -> f64 {
     let (mut now, mut number, mut left) = (0, 0_u32, Vec::new());
     measure(|| {
         for (n, frame) in frames.iter_mut().enumerate() {
-            // Each of eight flows acknowledges two segments more each time.
+            // Each of eight flows acknowledges two more segments each time.
             frame[35] = (n % 8) as u8;
             number = number.wrapping_add(362);
             frame[42..46].copy_from_slice(&number.to_be_bytes());

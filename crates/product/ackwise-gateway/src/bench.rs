@@ -9,7 +9,7 @@ use ackwise_netdev::{AttachMode, BATCH, Interface, PacketSocket};
 
 const COOKIE: u32 = 0x6177_0001;
 
-/// Redirects what leaves through an interface to a device, as long as this lives.
+/// Redirects what leaves through an interface to a device until this is dropped.
 #[derive(Debug)]
 pub struct RedirectAll(#[allow(dead_code)] Redirect);
 

@@ -1,4 +1,4 @@
-//! From a configuration to elements of `ackwise-queue`.
+//! Converts a configuration to elements of `ackwise-queue`.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use ackwise_config::queues::QueueLimit as Limit;
 use ackwise_config::queues::{AckFilter, Queue};
 use ackwise_queue::{LinkConfig, QueueConfig};
 
-/// The wire that the interface is taken for.
+/// The link that models the interface.
 pub(crate) fn link(config: &Config) -> LinkConfig {
     LinkConfig {
         rate_bps: Some(config.rate_bps),
@@ -15,7 +15,8 @@ pub(crate) fn link(config: &Config) -> LinkConfig {
     }
 }
 
-/// What waits in front of it. Its delay, which ns-2's RED looks at, is not known: 0.
+/// The queue before the link. The link's delay, which ns-2's RED takes into account, is not known:
+/// 0.
 pub(crate) fn queue(config: &Config, seed: u64) -> QueueConfig {
     let link = LinkConfig {
         seed,
@@ -27,8 +28,9 @@ pub(crate) fn queue(config: &Config, seed: u64) -> QueueConfig {
 /// The discipline in a few words.
 #[must_use]
 pub fn describe(queue: &Queue) -> String {
-    // Without `..`, so that a discipline which is added has a name here before it compiles.
-    // Whether the limit counts what is being sent shows in no word; a gateway has no cake.
+    // Without `..`, so that a new discipline does not compile until it has a name here. The
+    // description does not say whether the limit counts the packet being sent; a gateway has no
+    // cake.
     let Queue {
         limit,
         counts_sending: _,

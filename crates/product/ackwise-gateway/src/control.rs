@@ -1,4 +1,4 @@
-//! Which gateways run, and how to ask and stop them: by the name of their interface.
+//! Lists running gateways, and asks or stops one by the name of its interface.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ fn ask(interface: &str, request: Request) -> Result<Stats, Error> {
 /// Returns the counters of the gateway of an interface.
 ///
 /// # Errors
-/// The interface has no gateway, or it does not answer.
+/// If the interface has no gateway, or it does not answer.
 pub fn status(interface: &str) -> Result<Stats, Error> {
     ask(interface, Request::STATUS)
 }
@@ -64,35 +64,35 @@ pub fn status(interface: &str) -> Result<Stats, Error> {
 /// Stops the gateway of an interface and returns its last counters.
 ///
 /// # Errors
-/// The interface has no gateway, or it does not answer.
+/// If the interface has no gateway, or it does not answer.
 pub fn down(interface: &str) -> Result<Stats, Error> {
     ask(interface, Request::Stop)
 }
 
-/// Removes the filter that a killed gateway has left on a clsact qdisc of an interface, which passes
+/// Removes the filter that a killed gateway left on an interface's clsact qdisc, which passes
 /// everything. Returns whether there was one.
 ///
 /// # Errors
-/// There is no such interface, or it has a gateway.
+/// If there is no such interface, or it has a gateway.
 pub fn clear_up(interface: &str) -> Result<bool, Error> {
     let interface = Interface::find(interface)?;
     let _claim = claim(&interface)?;
     Ok(remove_stale_filters(&interface.name, &[PROGRAM]))
 }
 
-/// Waits until the process of a gateway that was stopped has ended as well, so that another one may
-/// begin. Returns whether it has in this time.
+/// Waits until the process of a stopped gateway has ended as well, so that another one can start.
+/// Returns whether it ended within `time`.
 ///
 /// # Errors
-/// The registry cannot be read.
+/// If the registry cannot be read.
 pub fn wait_ended(pid: u32, time: Duration) -> Result<bool, Error> {
     Ok(registry().wait_ended(pid, time)?)
 }
 
-/// Returns the interfaces of this network namespace that have a gateway, by the names that they have now.
+/// Returns the interfaces of this network namespace that have a gateway, by their current names.
 ///
 /// # Errors
-/// The registry cannot be read.
+/// If the registry cannot be read.
 pub fn list() -> Result<Vec<String>, Error> {
     let netns = netns_inode().map_err(Error::system("read the network namespace's inode"))?;
     let here = registry().list()?.into_iter();

@@ -10,25 +10,26 @@ use crate::config::{self, Config};
 use crate::frame::FrameBuf;
 use crate::stats::Amount;
 
-/// Ethernet's header with two VLAN tags, and PPPoE's.
+/// The length of an Ethernet header with two VLAN tags, plus that of PPPoE.
 const LINK_HEADERS: usize = 14 + 8 + 8;
-/// Longer packets than those of Ethernet are full ones only once they are seen: an MTU may be far
+/// Packets longer than Ethernet's count as full-sized only once one is seen: an MTU may be far
 /// longer than what is sent.
 const ETHERNET_MTU: u32 = 1500;
 
-/// Above this room, in bytes, a frame that is shorter than half of it waits in a buffer of its own length:
-/// a queue full of ACKs would take hundreds of megabytes at the longest MTU.
+/// If frames may be longer than this, in bytes, a frame shorter than half the maximum waits in a
+/// buffer of its own length. Otherwise a queue full of ACKs would take hundreds of megabytes at the
+/// longest MTU.
 const LONG_ROOM: usize = 4096;
 
-/// Packets of one direction: taken in, kept as long as the rate wants, given out.
+/// The packets of one direction: taken in, delayed as the rate requires, and released.
 ///
-/// Time is an argument, in nanoseconds. Buffers go round: in steady state nothing is
-/// allocated, up to an MTU of some 4000 bytes.
+/// Time is an argument, in nanoseconds. Buffers are recycled: up to an MTU of about 4000 bytes
+/// nothing is allocated in steady state.
 #[derive(Debug)]
 pub struct Core {
     link: Link<FrameBuf, Discipline<FrameBuf>>,
     kind: LinkKind,
-    /// Whether the discipline looks into packets.
+    /// Whether the discipline needs parsed headers.
     looks: bool,
     overhead: u32,
     room: usize,
@@ -36,12 +37,12 @@ pub struct Core {
 }
 
 impl Core {
-    /// With nothing in it. `mtu` is the interface's, `seed` that of RED's draws and of
-    /// the hash of flows.
+    /// An empty core. `mtu` is the interface's; `seed` seeds RED's random draws and the hash of
+    /// flows.
     #[must_use]
     pub fn new(config: &Config, kind: LinkKind, mtu: u32, seed: u64) -> Self {
         let queue = config::queue(config, seed);
-        // Without `..`, so that a discipline which is added says whether it needs the headers.
+        // Without `..`, so that a new discipline must say whether it needs the headers.
         let QueueConfig {
             limit: _,
             red: _,
@@ -76,7 +77,7 @@ impl Core {
         }
     }
 
-    /// From now on frames may be as long as this MTU makes them.
+    /// Sets the MTU, which limits the length of frames from now on.
     pub fn set_mtu(&mut self, mtu: u32) {
         let room = mtu as usize + LINK_HEADERS;
         if room != self.room {
@@ -87,18 +88,18 @@ impl Core {
         }
     }
 
-    /// From the next frame on the link has another rate.
+    /// Sets the link's rate, from the next frame on.
     pub fn set_rate(&mut self, bps: u64) {
         self.link.set_rate(bps);
     }
 
-    /// Nobody moved frames until `now`. The link was idle meanwhile, and to make up for that would only
-    /// fill the queue of the modem behind it.
+    /// Records that nobody moved frames until `now`. The link was idle meanwhile, and making up for
+    /// that would only fill the queue of the modem behind it.
     pub fn stood_still(&mut self, now: Nanos) {
         self.link.stood_still(now);
     }
 
-    /// A frame of `len` bytes, in `buffer`, has come in at `now`.
+    /// Enqueues a frame of `len` bytes in `buffer` that arrived at `now`.
     pub fn offer(&mut self, buffer: FrameBuf, len: usize, now: Nanos) {
         let mut buffer = self.fitting(buffer, len);
         buffer.filled(len, self.kind, self.looks);
@@ -108,7 +109,7 @@ impl Core {
         }
     }
 
-    /// A buffer that is not far too long for the frame, which is in this one.
+    /// Moves the frame to a buffer of its own length if this one is much too long.
     fn fitting(&mut self, mut buffer: FrameBuf, len: usize) -> FrameBuf {
         if self.room <= LONG_ROOM || len >= self.room / 2 {
             return buffer;
@@ -119,7 +120,7 @@ impl Core {
         own
     }
 
-    /// When to ask for [`release`](Self::release) next; `None` if nothing waits.
+    /// When to call [`release`](Self::release) next; `None` if nothing waits.
     #[must_use]
     pub fn wakeup(&self) -> Option<Nanos> {
         self.link.next_wakeup()
@@ -135,8 +136,8 @@ impl Core {
         }
     }
 
-    /// Everything that waits, in the order of the discipline, whatever the rate and however long it
-    /// has waited: for the end.
+    /// All waiting packets, in the order of the discipline, regardless of the rate and of how long
+    /// they have waited. Called at the end.
     pub fn drain(&mut self) -> Vec<FrameBuf> {
         let mut left = Vec::new();
         self.link.end();
@@ -146,26 +147,27 @@ impl Core {
         left
     }
 
-    /// What the wire did.
+    /// The link's counters.
     #[must_use]
     pub fn link(&self) -> &LinkStats {
         self.link.stats()
     }
 
-    /// What the discipline did.
+    /// The discipline's counters.
     #[must_use]
     pub fn queue(&self) -> QueueStats {
         self.link.queue().stats()
     }
 
-    /// The packets that did not leave: for want of room, by RED or CoDel, or because a newer ACK came.
+    /// The number of packets that did not leave: dropped for lack of room, by RED or CoDel, or
+    /// because a newer ACK arrived.
     #[must_use]
     pub fn drops(&self) -> u64 {
         let queue = self.queue();
         self.link().dropped_queue + queue.early_drops + queue.forced_drops + queue.filtered
     }
 
-    /// What waits.
+    /// The packets that wait.
     #[must_use]
     pub fn waiting(&self) -> Amount {
         let queue = self.link.queue();
@@ -175,7 +177,7 @@ impl Core {
         }
     }
 
-    /// RED's average, in its unit.
+    /// RED's average queue length, in its own unit.
     #[must_use]
     pub fn red_average(&self) -> Option<f64> {
         self.link.queue().red_average()
@@ -222,7 +224,7 @@ mod tests {
         assert_eq!(core.wakeup(), Some(10 * MS));
         assert_eq!(released(&mut core, 10 * MS - 1), Vec::<Vec<u8>>::new());
         assert_eq!(released(&mut core, 10 * MS), packets[..1]);
-        // Late by two: nothing is lost of the rate.
+        // Two are late, but none of the rate is lost.
         assert_eq!(released(&mut core, 39 * MS), packets[1..3]);
         assert_eq!(core.wakeup(), Some(40 * MS));
         assert_eq!(core.waiting(), Amount::default());
@@ -264,19 +266,19 @@ mod tests {
             }
             [frame, vec![8, 0], packet].concat()
         };
-        // What is being sent; then the ACKs of one connection that are behind its start.
+        // First a packet that is being sent; then ACKs of one connection that wait behind it.
         offer(&mut core, &tagged(&[5], tcp_v4(5, 6, &[7; 1000])), 0);
         for n in 0..30 {
             offer(&mut core, &tagged(&[5], ack_v4(1, 2, 1000 * n, &[])), MS);
         }
         let before = core.queue().filtered;
         assert!(before > 0);
-        // Another connection, by the same addresses and ports, is further.
+        // Another connection with the same addresses and ports is further ahead.
         for tags in [&[7][..], &[], &[5, 7], &[7, 5]] {
             offer(&mut core, &tagged(tags, ack_v4(1, 2, 90_000, &[])), MS);
         }
         assert_eq!(core.queue().filtered, before);
-        // A priority is no VLAN, and VLAN 0 is none.
+        // A priority is not a VLAN, and VLAN 0 is no VLAN.
         offer(&mut core, &tagged(&[0xa005], ack_v4(1, 2, 30_000, &[])), MS);
         assert_eq!(core.queue().filtered, before + 1);
         offer(
@@ -314,8 +316,9 @@ mod tests {
     fn without_a_queue_in_the_file_neither_direction_starves() {
         // 2 ms for an ACK of 40 bytes, 75 ms for a full packet.
         let mut core = core("interface = \"x\"\nrate = \"160 kbit/s\"");
-        // Two uploads that always wait, and ACKs of two downloads that come more quickly than the
-        // link carries them. Those of one are duplicates, which no filter may take out.
+        // Two uploads that always have packets waiting, and ACKs of two downloads that arrive
+        // faster than the link carries them. Those of one are duplicates, which no filter may
+        // remove.
         let mut sent = [0_usize; 2];
         for ms in 0..20_000_u32 {
             let now = u64::from(ms) * MS;
@@ -331,7 +334,7 @@ mod tests {
             }
             assert!(core.waiting().packets < 1_000);
         }
-        // 400 kB in all; a quarter is for ACKs while data wait.
+        // 400 kB in total; a quarter is for ACKs while data wait.
         let share = sent[0] as f64 / (sent[0] + sent[1]) as f64;
         assert!(sent[0] + sent[1] > 390_000, "{sent:?}");
         assert!((share - 0.25).abs() < 0.01, "{share}");
@@ -340,13 +343,13 @@ mod tests {
 
     #[test]
     fn what_waits_at_the_end_leaves_however_long_it_has_waited() {
-        // A packet of data takes 120 ms, and what CoDel bears is 180 ms.
+        // A data packet takes 120 ms, and CoDel tolerates 180 ms.
         let mut core = core("interface = \"x\"\nrate = \"100 kbit/s\"");
         let data: Vec<_> = (0..30).map(|n| ack_v4(21, 80, n, &[0; 1460])).collect();
         let ack = ack_v4(12, 443, 7, &[]);
         for (ms, packet) in (0..).zip(&data) {
             offer(&mut core, packet, ms * MS);
-            // Duplicates, which no filter takes out.
+            // Duplicates, which no filter removes.
             offer(&mut core, &ack, ms * MS);
         }
         let before = released(&mut core, 100 * MS).len();
@@ -366,18 +369,18 @@ mod tests {
 
     #[test]
     fn what_waited_while_nobody_moved_frames_leaves_at_the_rate() {
-        // A packet of data takes 15 ms.
+        // A data packet takes 15 ms.
         let mut core = core("interface = \"x\"\nrate = \"800 kbit/s\"");
         for n in 0..100 {
             offer(&mut core, &ack_v4(21, 80, n, &[0; 1460]), 0);
         }
         assert_eq!(released(&mut core, 30 * MS).len(), 2);
         core.stood_still(5_000 * MS);
-        // The one that was being sent.
+        // The packet that was being sent.
         assert_eq!(released(&mut core, 5_000 * MS).len(), 1);
         assert_eq!(released(&mut core, 5_014 * MS).len(), 0);
         assert_eq!(released(&mut core, 5_030 * MS).len(), 2);
-        // An empty one is as it was.
+        // An empty core is unchanged.
         while let Some(due) = core.wakeup() {
             released(&mut core, due);
         }
@@ -429,7 +432,7 @@ mod tests {
         assert_eq!(target_of(1500, None), 0);
         assert!(target_of(576, None) > 0);
         assert!(target_of(1500, Some(576)) > 0);
-        // No packet of a long MTU is longer than others until one comes.
+        // With a long MTU no packet counts as longer than usual until one arrives.
         assert_eq!(target_of(65_535, Some(9_000)), 0);
     }
 

@@ -20,11 +20,11 @@ const SOURCE: Source = Source {
 pub struct Acc {
     /// Connections that began without ECN.
     pub connections: u64,
-    /// Connections with ECN or AccECN, which are not touched.
+    /// Connections with ECN or AccECN, which are left alone.
     pub with_ecn: u64,
     /// ACKs that left and could carry a mark.
     pub capable: u64,
-    /// ACKs of those that the queue marked.
+    /// Those of `capable` that the queue marked.
     pub marks: u64,
     /// Data segments that told the receiver of marks.
     pub echoes: u64,
@@ -32,7 +32,7 @@ pub struct Acc {
     pub unknown: u64,
 }
 
-/// The programs, which are attached until this is dropped.
+/// The programs, attached until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Echo(Observer);
 
@@ -42,7 +42,7 @@ impl Echo {
         Observer::install(&SOURCE, interface, mode).map(Self)
     }
 
-    /// Returns the counters of all CPUs.
+    /// Returns the counters, summed over all CPUs.
     pub fn counters(&self) -> Result<Acc, Error> {
         const MAP: &str = "echo_counters";
         let failed = ackwise_netdev::Error::map(MAP);
@@ -84,7 +84,7 @@ mod tests {
     const SYN: u16 = 2;
     const ACK: u16 = 0x10;
 
-    /// Programs that are not hooked in.
+    /// Programs that are not attached.
     fn echo() -> Echo {
         // SAFETY: no arguments, cannot fail.
         let user = unsafe { libc::geteuid() };
@@ -92,8 +92,7 @@ mod tests {
         Echo(Observer::load(&SOURCE, &Interface::find("lo").unwrap()).unwrap())
     }
 
-    /// A segment of the connection between the ports 1000 and 80, which leaves or comes
-    /// in.
+    /// A segment of the connection between the ports 1000 and 80, outgoing or incoming.
     #[derive(Clone, Copy)]
     struct Seg {
         version: u8,
@@ -169,7 +168,8 @@ mod tests {
             [&[0; 12], &kind[..], &packet].concat()
         }
 
-        /// What comes out, with sums that are right; its ECN bits and its flags.
+        /// Runs the program, and returns the packet's ECN bits and its flags. The checksums must be
+        /// right.
         fn through(self, echo: &Echo) -> (u8, u16) {
             let name = if self.out {
                 SOURCE.egress
@@ -215,7 +215,7 @@ mod tests {
             assert_eq!(v(data(ACK)).through(&echo), (NOT_ECT, ACK));
             assert_eq!(v(out(ACK, CE)).through(&echo), (NOT_ECT, ACK));
             assert_eq!(v(out(ACK, CE)).through(&echo), (NOT_ECT, ACK));
-            // Not by a segment that carries nothing; by one that does, once.
+            // A segment without data does not echo; one with data does, once.
             let nothing = Seg {
                 data: b"",
                 ..data(ACK)
@@ -223,7 +223,7 @@ mod tests {
             assert_eq!(v(nothing).through(&echo), (NOT_ECT, ACK));
             assert_eq!(v(data(ACK)).through(&echo), (NOT_ECT, ACK | ECE));
             assert_eq!(v(data(ACK)).through(&echo), (NOT_ECT, ACK));
-            // Data that leave keep their mark: that is the far end's to answer.
+            // Outgoing data keep their mark: the far end answers it.
             let upload = Seg {
                 data: b"x",
                 ..out(ACK, CE)
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn nothing_of_a_connection_with_ecn_is_touched() {
-        // RFC 3168; AccECN with each of its answers (RFC 9768 table 2).
+        // RFC 3168, and AccECN with each of its answers (RFC 9768 table 2).
         for answer in [ECE, AE, AE | CWR, CWR, AE | ECE, AE | CWR | ECE] {
             let echo = echo();
             out(SYN | AE | CWR | ECE, NOT_ECT).through(&echo);
@@ -253,7 +253,7 @@ mod tests {
                 ..data(SYN | ACK | flags)
             };
             synack(answer).through(&echo);
-            // Repeated without, in case it was ECN that got lost.
+            // The SYN-ACK is repeated without ECN, in case ECN caused the loss.
             synack(0).through(&echo);
             for flags in [ACK, ACK | AE | ECE, ACK | CWR] {
                 assert_eq!(out(flags, CE).through(&echo), (CE, flags));
@@ -262,7 +262,7 @@ mod tests {
             }
             let counted = echo.counters().unwrap();
             assert_eq!((counted.with_ecn, counted.marks, counted.echoes), (1, 0, 0));
-            // The ports again, and without ECN this time.
+            // The same ports again, this time without ECN.
             out(SYN, NOT_ECT).through(&echo);
             synack(0).through(&echo);
             assert_eq!(out(ACK, CE).through(&echo), (NOT_ECT, ACK));

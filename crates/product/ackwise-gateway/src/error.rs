@@ -1,12 +1,12 @@
-//! What can go wrong, where, and what mends it.
+//! Errors, with what caused them and how to fix them.
 
 use std::io;
 
-/// Why a gateway could not be made, or did not last.
+/// Why a gateway could not be started, or had to end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A device, an interface or a program.
+    /// An error of a device, an interface or a program.
     #[error(transparent)]
     Netdev(ackwise_netdev::Error),
     /// Another gateway has the interface.
@@ -17,16 +17,16 @@ pub enum Error {
     Held {
         /// The interface.
         interface: String,
-        /// Who has it; 0 if it does not say.
+        /// The process that has it; 0 if it is not known.
         pid: u32,
     },
-    /// No gateway there.
+    /// The interface has no gateway.
     #[error(
         "{0} has no gateway in this network namespace (`ackwise gateway status` lists those \
          there are)"
     )]
     NotThere(String),
-    /// A gateway gave no answer, or none that can be understood.
+    /// A gateway did not answer, or its answer could not be parsed.
     #[error("the gateway of {interface} does not answer: {why}")]
     Control {
         /// The interface.
@@ -37,7 +37,7 @@ pub enum Error {
     /// The interface was deleted.
     #[error("{0} was deleted while its gateway was at work")]
     InterfaceGone(String),
-    /// The gateway's own device was deleted by somebody.
+    /// The gateway's own device was deleted or taken down.
     #[error(
         "the device {0}, by which packets come to the gateway, was deleted or taken down by \
          somebody else; packets take the ordinary way again"
@@ -46,7 +46,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// For `map_err`.
+    /// Converts an I/O error; for `map_err`.
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Error {
         move |source| ackwise_netdev::Error::system(what)(source).into()
     }

@@ -18,17 +18,17 @@ use crate::redirect::Heartbeat;
 use crate::shared::{Shared, lock};
 use crate::stats::{Amount, reasons};
 
-/// The frames that are read before others are sent.
+/// The number of frames read before others are sent.
 const MAX_READ: usize = 256;
-/// The frames that are read per reading of the clock. A reading costs a fiftieth of what a frame
-/// does, and these frames take some 10 µs.
+/// The number of frames per reading of the clock. A reading costs a fiftieth of what a frame costs,
+/// and this many frames take some 10 µs.
 const FRAMES_PER_CLOCK: usize = 16;
-/// The interval, in nanoseconds, of signs of life and of looks at the devices.
+/// The interval between heartbeats and checks of the devices, in nanoseconds.
 const BEAT: Nanos = 50_000_000;
-/// After this time without a turn of the loop, in nanoseconds, the process stood still, and the link was
-/// idle.
+/// If the loop has not run for this long, in nanoseconds, the process was stopped and the link
+/// counts as idle.
 const STOOD_STILL: Nanos = 2 * BEAT;
-/// Without a sign of life for this time, packets take the ordinary path.
+/// If there is no heartbeat for this long, packets take the ordinary path.
 const ALIVE: Duration = Duration::from_millis(500);
 
 /// Moves packets from the device through the core to the interface.
@@ -38,7 +38,7 @@ pub(crate) struct Forwarder {
     pub device: TunDevice,
     pub socket: PacketSocket,
     pub heartbeat: Heartbeat,
-    /// There if the rate is measured.
+    /// `Some` if the rate is measured.
     pub measuring: Option<Measuring>,
     /// Readable when the loop is to end.
     pub wake: OwnedFd,
@@ -48,12 +48,12 @@ pub(crate) struct Forwarder {
 }
 
 impl Forwarder {
-    /// Works until there is a reason not to, which it returns. Then it detaches the program, in
-    /// the network namespace that it was attached in, and sends what still waits.
+    /// Runs until there is a reason to end, which it returns. It then detaches the program, in the
+    /// network namespace that it was attached in, and sends what still waits.
     pub fn run(mut self, shared: &Shared) -> Ended {
         let why = self.work(shared);
         let _ = self.heartbeat.beat(Duration::ZERO);
-        // First, since with clsact the other one takes the qdisc along, if it is not in use.
+        // Detach this first, since on clsact the other one removes the qdisc if it is not in use.
         if let Some(measuring) = &mut self.measuring {
             measuring.detach();
         }
@@ -96,13 +96,13 @@ impl Forwarder {
         }
     }
 
-    /// Reads the frames that have come, and returns how many there were.
+    /// Reads the frames that have arrived, and returns their number.
     fn receive(&mut self) -> io::Result<usize> {
         let mut now = 0;
         for n in 0..MAX_READ {
             let mut buffer = self.core.buffer();
             match self.device.recv(buffer.room()) {
-                // The frame may have been cut: the MTU has grown since the last look at it.
+                // The frame may be truncated: the MTU may have grown since it was last checked.
                 Ok(Some(len)) if len == buffer.room().len() => {
                     self.read += 1;
                     self.sent.refused += 1;
@@ -155,7 +155,7 @@ impl Forwarder {
         }
     }
 
-    /// Sends what still waits, whatever the rate, because the gateway ends.
+    /// Sends what still waits, regardless of the rate, because the gateway ends.
     fn flush(&mut self) {
         let mut left = self.core.drain().into_iter();
         loop {
@@ -167,7 +167,7 @@ impl Forwarder {
         }
     }
 
-    /// Gives a sign of life and looks at the devices. Returns why to end, if there is a reason.
+    /// Writes the heartbeat and checks the devices. Returns the reason to end, if there is one.
     fn beat(&mut self, shared: &Shared) -> Option<Ended> {
         if self.sent.gone || !self.interface.exists() {
             return Some(Ended::InterfaceGone);
@@ -221,7 +221,7 @@ impl Forwarder {
         stats.reasons = reasons(&queue);
     }
 
-    /// Sleeps until a frame comes or is due, at most until `next`.
+    /// Sleeps until a frame arrives or is due, at most until `next`.
     fn wait(&self, next: Nanos) {
         let due = self.core.wakeup().map_or(next, |due| due.min(next));
         let span = due.saturating_sub(monotonic_ns());
@@ -233,7 +233,7 @@ impl Forwarder {
             PollFd::new(self.wake.as_fd(), PollFlags::POLLIN),
         ];
         let timeout = TimeSpec::from_duration(Duration::from_nanos(span));
-        // Whatever woke it, the loop looks at everything.
+        // The loop checks everything, whatever woke it.
         let _ = ppoll(&mut waiting, Some(timeout), None);
     }
 }

@@ -18,18 +18,18 @@ const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
 const PROTOCOL_SCTP: u8 = 132;
 
-/// What is in a buffer.
+/// The contents of a buffer.
 #[derive(Debug)]
 pub struct Frame {
     bytes: Vec<u8>,
     len: usize,
-    /// Where the IP header begins, if there is one.
+    /// The offset of the IP header, if there is one.
     ip: Option<usize>,
     link: LinkKind,
     segment: Option<Segment>,
 }
 
-/// A frame on the heap: a queue moves one word.
+/// A boxed frame, so that a queue moves one word.
 #[derive(Debug)]
 pub struct FrameBuf(Box<Frame>);
 
@@ -47,19 +47,19 @@ impl DerefMut for FrameBuf {
     }
 }
 
-/// A connection and one of its directions; everything that is not TCP is one flow.
+/// A connection in one direction. Everything that is not TCP is one flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flow {
     ends: Option<(SocketAddr, SocketAddr)>,
-    /// VLAN identifiers of 12 bits, the innermost lowest; 0: none. Networks in two of them may have
-    /// the same addresses.
+    /// VLAN identifiers of 12 bits each, the innermost in the low bits; 0 if there is none.
+    /// Networks in two VLANs may use the same addresses.
     vlans: u32,
 }
 
 impl Hash for Flow {
-    /// Few words, since this is on the way of every packet. All that tells flows apart is in them: who
-    /// chooses addresses and ports must not find flows of one hash, among which a table would look through
-    /// all.
+    /// Hashes few words, since this runs for every packet. The words contain all that distinguishes
+    /// flows: a host that chooses addresses and ports must not be able to find flows with one hash,
+    /// among which a table would search linearly.
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Some((from, to)) = self.ends else { return };
         let ports = u64::from(from.port()) << 16 | u64::from(to.port());
@@ -99,13 +99,13 @@ impl FrameBuf {
 }
 
 impl Frame {
-    /// The whole buffer, to be written to; then [`filled`](Self::filled).
+    /// The whole buffer, to be written to; call [`filled`](Self::filled) afterwards.
     pub fn room(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
-    /// The first `len` bytes are a frame of a link of this kind. Its headers are
-    /// read only if somebody will `look` into it.
+    /// Declares that the first `len` bytes are a frame of a link of this kind. Its headers are
+    /// parsed only if `look` is set.
     pub fn filled(&mut self, len: usize, link: LinkKind, look: bool) {
         self.len = len.min(self.bytes.len());
         let frame = &self.bytes[..self.len];
@@ -120,14 +120,14 @@ impl Frame {
         &self.bytes[..self.len]
     }
 
-    /// Bytes of the IP packet; of the frame if it is none.
+    /// The length of the IP packet, or of the frame if it is not IP.
     #[must_use]
     pub fn ip_len(&self) -> u32 {
         (self.len - self.ip.unwrap_or(0)) as u32
     }
 
-    /// What is the same for all packets of a flow: addresses, protocol, and the ports of what has
-    /// them where they are there (all fragments of a packet have none). `None` without an IP header.
+    /// What all packets of a flow have in common: the addresses, the protocol, and the ports where
+    /// the protocol has them and the packet is not a fragment. `None` without an IP header.
     fn flow_key(&self) -> Option<impl Hash> {
         let (ip, rest) = Ip::split(&self.bytes()[self.ip?..])?;
         let (protocol, options) = match &ip {
@@ -141,10 +141,10 @@ impl Frame {
         Some((ip.source(), ip.destination(), protocol, ports.copied()))
     }
 
-    /// The VLANs that its tags name. A tag of VLAN 0 has a priority only.
+    /// The VLANs of the frame's tags. A tag of VLAN 0 has only a priority.
     fn vlans(&self) -> u32 {
         let tags = self.ip.and_then(|ip| self.bytes.get(ETHERNET_HEADER..ip));
-        // Each ends with the EtherType of what follows it.
+        // Each tag ends with the EtherType of what follows it.
         let tags = tags.unwrap_or_default().as_chunks::<4>().0.iter();
         let vlans = tags.map(|tag| u32::from(u16::from_be_bytes([tag[0], tag[1]]) & 0xfff));
         vlans
@@ -194,7 +194,7 @@ impl Packet for FrameBuf {
         }
     }
 
-    /// RFC 3168 §5; the header's checksum follows, and the segment has the mark as well.
+    /// Sets CE (RFC 3168 §5), updates the header's checksum, and marks the segment as well.
     fn mark(&mut self) {
         let Some(at) = self.ip else { return };
         let len = self.len;
@@ -218,7 +218,7 @@ impl Packet for FrameBuf {
         self.segment
     }
 
-    /// No ACK is made here.
+    /// ACKs are not reconstructed here.
     fn forge(&self, _back: u32) -> Option<Self> {
         None
     }
@@ -258,7 +258,7 @@ mod tests {
         }
     }
 
-    /// The contract keeps a marked ACK, and the filter asks it after RED has marked.
+    /// The contract keeps a marked ACK, and the filter asks the contract after RED has marked.
     #[test]
     fn the_segment_has_the_mark() {
         let mut packet = tcp_v4(1, 2, &[]);
@@ -327,12 +327,12 @@ mod tests {
         for other in &others {
             assert_ne!(hash(&base, 5), hash(other, 5), "{other:x?}");
         }
-        // What differs within a flow: numbers, payload, the mark.
+        // What differs within a flow: numbers, payload and the mark.
         let mut marked = ack_v4(1, 2, 77, b"longer");
         marked[1] = 3;
         assert_eq!(hash(&base, 5), hash(&marked, 5));
         assert_ne!(hash(&base, 5), hash(&base, 6));
-        // Fragments have no ports after the first one, and stay together.
+        // Fragments after the first have no ports, and all fragments stay together.
         let fragment = |from| {
             let mut packet = tcp_v4(from, 2, b"x");
             packet[6] = 0x20;
@@ -341,7 +341,8 @@ mod tests {
         assert_eq!(hash(&fragment(1), 5), hash(&fragment(8), 5));
     }
 
-    /// A host that chooses addresses and ports must not make many flows share a place in a table.
+    /// A host that chooses addresses and ports must not be able to make many flows share a place in
+    /// a table.
     #[test]
     fn nobody_can_choose_flows_of_one_hash() {
         let hash = |packet: &[u8]| {
@@ -359,7 +360,7 @@ mod tests {
             packet
         };
         assert_eq!(count((0..1000).map(v4).collect()), 1000);
-        // The source's address has its port in it.
+        // The source address contains the port.
         let v6 = |n: u16| {
             let mut packet = tcp_v6(n, 2, &[]);
             packet[22..24].copy_from_slice(&n.to_be_bytes());

@@ -1,4 +1,4 @@
-//! Starts a gateway, watches over it, and undoes it again.
+//! Starts a gateway, watches it, and takes it down.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -21,25 +21,25 @@ use crate::redirect::Redirect;
 use crate::shared::{Shared, lock};
 use crate::stats::Stats;
 
-/// A gateway that works until this is dropped.
+/// A gateway that runs until this is dropped.
 #[derive(Debug)]
 pub struct Gateway {
     shared: Arc<Shared>,
-    /// Dropped before the worker: nobody is to ask a gateway that stops.
+    /// Dropped before the worker, so that nobody asks a gateway that is stopping.
     server: Option<Server>,
     worker: Worker,
-    /// The claim to the interface, which nobody else gets before the worker has ended.
+    /// The claim on the interface. Nobody else gets it before the worker has ended.
     _claim: Entry<Redirector>,
 }
 
-/// The longest MTU of a TUN or TAP device, with its link header.
+/// The maximum MTU of a TUN or TAP device, including its link header.
 const MAX_MTU: u32 = 65_535;
 
-/// Opens the device by which packets reach the gateway. It has the same link type as the
+/// Opens the device through which packets reach the gateway. It has the same link type as the
 /// interface that it stands in for.
 pub(crate) fn open_device(interface: &Interface) -> Result<TunDevice, Error> {
-    // A VLAN tag that the interface would add by itself is in the frame here. The device takes longer
-    // packets than its MTU as well, which may not be as long as some interfaces have it.
+    // A VLAN tag that the interface would add itself is inside the frame here. The device also
+    // takes packets longer than its MTU, which cannot be as large as that of some interfaces.
     let most = MAX_MTU - u32::from(interface.header_len());
     let mtu = interface.mtu.saturating_add(8).min(most);
     Ok(TunDevice::open(
@@ -50,7 +50,7 @@ pub(crate) fn open_device(interface: &Interface) -> Result<TunDevice, Error> {
     )?)
 }
 
-/// Returns what others find in the registry.
+/// Returns the gateway's record in the registry.
 fn redirector(interface: &Interface, program: u32) -> Result<Redirector, Error> {
     let netns = netns_inode().map_err(Error::system("read the network namespace's inode"))?;
     Ok(Redirector {
@@ -64,12 +64,12 @@ fn redirector(interface: &Interface, program: u32) -> Result<Redirector, Error> 
     })
 }
 
-/// What a gateway draws when it starts.
+/// The random numbers of a gateway.
 #[derive(Debug, Clone, Copy)]
 struct Drawn {
-    /// For the hash of flows, so that nobody can choose flows that collide, and for RED.
+    /// The seed for the hash of flows, so that nobody can choose flows that collide, and for RED.
     seed: u64,
-    /// The mark of packets that have been queued. Whoever sees it learns nothing of the seed.
+    /// The mark of packets that have been queued. It reveals nothing of the seed.
     cookie: u32,
 }
 
@@ -85,17 +85,17 @@ impl Drawn {
     fn from_seed(seed: u64) -> Self {
         Self {
             seed,
-            // A mark of 0 is none at all.
+            // A mark of 0 means no mark.
             cookie: (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 | 1,
         }
     }
 }
 
-/// A gateway that is set up, but does not move packets yet. They take the ordinary path.
+/// A gateway that is set up but does not move packets yet. They take the ordinary path.
 pub struct Prepared {
     forwarder: Forwarder,
     shared: Arc<Shared>,
-    /// There once the process has given up its rights: binding takes one.
+    /// `Some` once the process has dropped its privileges: binding the socket needs one.
     listener: Option<Listener>,
     claim: Entry<Redirector>,
 }
@@ -109,11 +109,11 @@ impl std::fmt::Debug for Prepared {
 }
 
 impl Prepared {
-    /// Makes the device, the socket and the programs, in the calling thread's network namespace.
+    /// Creates the device, the socket and the programs, in the calling thread's network namespace.
     ///
     /// # Errors
-    /// There is no such interface or it has a gateway already, a right is missing, or the kernel
-    /// refused something.
+    /// If there is no such interface, it already has a gateway, a capability is missing, or the
+    /// kernel refuses something.
     pub fn new(config: Config, mode: AttachMode) -> Result<Self, Error> {
         Self::drawn(config, mode, Drawn::random()?)
     }
@@ -163,7 +163,7 @@ impl Prepared {
             read: 0,
             sent: SendStats::default(),
         };
-        // Whoever asks at once gets counters, too.
+        // Publish now, so that an immediate request gets counters, too.
         forwarder.publish(&shared);
         Ok(Self {
             forwarder,
@@ -173,11 +173,11 @@ impl Prepared {
         })
     }
 
-    /// Gives up the rights of this thread and of the threads that it starts later, and becomes
+    /// Drops the privileges of this thread and of the threads that it starts later, and becomes
     /// `user`; see [`drop_privileges`]. The process must have one thread.
     ///
     /// # Errors
-    /// There is no such user, or the system refuses. The gateway must not be started then.
+    /// If there is no such user, or the system refuses. The gateway must not be started then.
     pub fn drop_privileges(&mut self, user: Option<&str>) -> Result<(), Error> {
         let uses = Uses {
             clsact: lock(&self.shared.redirect).mode() == AttachMode::Clsact,
@@ -191,7 +191,7 @@ impl Prepared {
     /// Starts the thread that moves packets.
     ///
     /// # Errors
-    /// No thread can be started.
+    /// If a thread cannot be started.
     pub fn start(self) -> Result<Gateway, Error> {
         let worker = Gateway::spawn(self.forwarder, Arc::clone(&self.shared))?;
         let listener = match self.listener {
@@ -219,8 +219,8 @@ impl Prepared {
 }
 
 impl Gateway {
-    /// Starts a gateway in the calling thread's network namespace, and keeps all rights: for a
-    /// process that does other things, too.
+    /// Starts a gateway in the calling thread's network namespace, and keeps all privileges: for a
+    /// process that does other things as well.
     ///
     /// # Errors
     /// As for [`Prepared::new`] and [`Prepared::start`].
@@ -228,8 +228,8 @@ impl Gateway {
         Prepared::new(config, mode)?.start()
     }
 
-    /// Starts a gateway whose RED draws its random numbers from this seed, and whose flows are spread
-    /// over queues by it: for tests, since others may guess the seed.
+    /// Starts a gateway that uses this seed for RED's random numbers and for the hash of flows. For
+    /// tests, since others may guess the seed.
     ///
     /// # Errors
     /// As for [`start`](Self::start).
@@ -241,7 +241,7 @@ impl Gateway {
         let lifecycle = Arc::clone(&shared.lifecycle);
         Worker::spawn("ackwise-gateway", lifecycle, move || {
             let why = forwarder.run(&shared);
-            // Only after the packets that waited have left, marked or not.
+            // Detach only after the packets that waited have left, marked or not.
             if let Some(echo) = lock(&shared.echo).as_mut() {
                 echo.detach();
             }
@@ -253,22 +253,22 @@ impl Gateway {
     /// Returns the counters. Those of the queue are at most 50 ms old.
     ///
     /// # Errors
-    /// The program's counters cannot be read.
+    /// If the program's counters cannot be read.
     pub fn stats(&self) -> Result<Stats, Error> {
         self.shared.stats()
     }
 
-    /// Returns why the gateway has ended by itself, if it has.
+    /// Returns why the gateway has ended, if it has.
     #[must_use]
     pub fn ended(&self) -> Option<Ended> {
         self.shared.lifecycle.ended()
     }
 
-    /// Stops the gateway: packets take the ordinary path from now on, and those that wait are
-    /// sent at once. Returns the last counters.
+    /// Stops the gateway: packets take the ordinary path from now on, and those that wait are sent
+    /// at once. Returns the last counters.
     ///
     /// # Errors
-    /// The interface or the gateway's device was deleted before.
+    /// If the interface or the gateway's device was deleted before.
     pub fn stop(mut self) -> Result<Stats, Error> {
         self.worker.stop_and_join();
         match self.ended() {
@@ -281,7 +281,7 @@ impl Gateway {
         }
     }
 
-    /// Makes the gateway act as if the process were stopped: it gives no sign of life. For tests.
+    /// Makes the gateway act as if the process were stopped: it writes no heartbeat. For tests.
     #[doc(hidden)]
     pub fn freeze(&self, frozen: bool) {
         self.shared.lifecycle.freeze(frozen);

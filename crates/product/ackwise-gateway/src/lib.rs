@@ -1,17 +1,17 @@
 //! The gateway: it owns the slow direction of a link.
 //!
-//! What leaves through an interface is shaped to a rate, waits in a queue of
-//! `ackwise-queue` (flow queueing with CoDel, RED or drop-tail, with marks, ACK filters and a
-//! share or precedence for ACKs), and then leaves. The fast direction stays in the kernel. The way of a packet:
+//! What leaves through an interface is shaped to a rate, waits in a queue of `ackwise-queue` (flow
+//! queueing with CoDel, RED or drop-tail, with marks, ACK filters and a share or precedence for
+//! ACKs), and then leaves. The fast direction stays in the kernel. The path of a packet:
 //!
 //! ```text
 //! stack, forwarding ─► egress hook ─► TUN or TAP ─► Core ─► packet socket ─► egress hook ─► device
 //!                          └─► straight on: not IP, no gateway, no sign of life
 //! ```
 //!
-//! [`Core`] is sans-IO; one thread moves packets between it and the devices. However
-//! the process ends, packets take the ordinary way again: the hook is a link that
-//! goes with it, the device goes with its descriptor.
+//! [`Core`] is sans-IO; one thread moves packets between it and the devices. However the process
+//! ends, packets take the ordinary path again: the hook is a link that the kernel removes with the
+//! process, and the device is removed with its descriptor.
 //!
 //! ```no_run
 //! use ackwise_gateway::{AttachMode, Config, Gateway};

@@ -9,25 +9,26 @@ use crate::Error;
 use crate::core::Core;
 use crate::stats::Measured;
 
-/// The time between two looks.
+/// The interval between samples.
 const LOOK: Nanos = 25_000_000;
 
 /// The estimator of the rate, and the program that times what passes.
 #[derive(Debug)]
 pub(crate) struct Measuring {
     estimator: Estimator,
-    /// Not there any more when the gateway ends.
+    /// `None` once the gateway ends.
     delay: Option<Delay>,
     next: Nanos,
-    /// What the core had dropped at the last look.
+    /// The core's drop count at the last sample.
     drops: u64,
-    /// It was said that nothing can be measured.
+    /// Whether it was logged that nothing can be measured.
     has_warned: bool,
 }
 
 impl Measuring {
-    /// Times what passes the interface from now on. A packet costs `overhead` bytes there beyond itself. The rate begins at the
-    /// greatest, which shapes nothing. `mode` is how the gateway's own program is attached.
+    /// Starts to time what passes the interface, where a packet costs `overhead` additional bytes.
+    /// The rate starts at the maximum, which shapes nothing. `mode` is how the gateway's own
+    /// program is attached.
     pub fn install(
         interface: &Interface,
         mode: AttachMode,
@@ -44,7 +45,7 @@ impl Measuring {
         })
     }
 
-    /// Looks what has passed, if it is time to, and sets the core's rate. Returns when to look again.
+    /// Takes a sample if it is due, and sets the core's rate. Returns when to call this next.
     pub fn look(&mut self, core: &mut Core, now: Nanos) -> Nanos {
         let Some(delay) = self.delay.as_mut().filter(|_| now >= self.next) else {
             return self.next;
@@ -72,12 +73,12 @@ impl Measuring {
         self.next
     }
 
-    /// Detaches the programs. What was learnt stays.
+    /// Detaches the programs. The estimate stays.
     pub fn detach(&mut self) {
         self.delay = None;
     }
 
-    /// Returns what is known now.
+    /// Returns the current estimate.
     pub fn now(&self) -> Measured {
         Measured {
             rate_bps: self.estimator.rate_bps(),

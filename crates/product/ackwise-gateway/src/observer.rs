@@ -1,5 +1,5 @@
-//! Two programs that see what passes the interface, after the gateway's own: one at egress, one
-//! at ingress.
+//! Two programs that see what passes the interface after the gateway's own: one at egress, one at
+//! ingress.
 
 use ackwise_netdev::{AttachMode, AttachOptions, Attachment, Direction, Interface, Order};
 use aya::programs::{ProgramError, SchedClassifier};
@@ -7,10 +7,10 @@ use aya::{Ebpf, EbpfLoader};
 
 use crate::Error;
 
-/// What is loaded.
+/// The object and the names of its programs.
 pub(crate) struct Source {
     pub object: &'static [u8],
-    /// The name of a `__u32` that is the offset of the IP header in bytes.
+    /// The name of a `__u32` constant: the offset of the IP header in bytes.
     pub l3_off: &'static str,
     /// The program at egress.
     pub egress: &'static str,
@@ -18,7 +18,7 @@ pub(crate) struct Source {
     pub ingress: &'static str,
 }
 
-/// The two programs, which are attached until this is dropped.
+/// The two programs, attached until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Observer {
     pub bpf: Ebpf,
@@ -26,7 +26,7 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    /// Loads the programs and attaches them nowhere.
+    /// Loads the programs without attaching them.
     pub fn load(source: &Source, interface: &Interface) -> Result<Self, Error> {
         let fail = |why: &dyn std::error::Error| {
             Error::from(ackwise_netdev::Error::program(&interface.name, why))
@@ -45,8 +45,8 @@ impl Observer {
         Ok(Self { bpf, attachments })
     }
 
-    /// Loads the programs and attaches them. `mode` is how the gateway's own program is attached,
-    /// which must be there already.
+    /// Loads and attaches the programs. `mode` is how the gateway's own program is attached, which
+    /// must already be in place.
     pub fn install(
         source: &Source,
         interface: &Interface,

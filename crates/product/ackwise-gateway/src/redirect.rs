@@ -18,7 +18,7 @@ pub(crate) const PROGRAM: &str = "ackwise_gateway";
 const CONTROL: &str = "control";
 const COUNTERS: &str = "counters";
 
-/// The packets that the program has counted, by what became of them.
+/// The packets that the program has counted, by what it did with them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
     pub taken: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Counters {
     pub unattended: u64,
 }
 
-/// The program, which is attached until this is dropped.
+/// The program, attached until this is dropped.
 pub(crate) struct Redirect {
     bpf: Ebpf,
     attachment: Attachment,
@@ -44,9 +44,9 @@ impl std::fmt::Debug for Redirect {
 }
 
 impl Redirect {
-    /// Loads and attaches the program. It redirects nothing before the first
-    /// [`Heartbeat::beat`]. `device` is the index of the device that packets are redirected to,
-    /// `cookie` the mark of packets that have been there.
+    /// Loads and attaches the program. It redirects nothing before the first [`Heartbeat::beat`].
+    /// `device` is the index of the device that packets are redirected to, `cookie` the mark of
+    /// packets that come back from it.
     pub fn install(
         interface: &Interface,
         device: u32,
@@ -86,12 +86,12 @@ impl Redirect {
         self.attachment.mode()
     }
 
-    /// Returns the kernel's number of the program.
+    /// Returns the kernel's id of the program.
     pub fn program(&self) -> u32 {
         self.attachment.program()
     }
 
-    /// Returns what keeps the program at work.
+    /// Returns the heartbeat that keeps the program redirecting.
     pub fn heartbeat(&mut self) -> Result<Heartbeat, Error> {
         let Some(Map::Array(data)) = self.bpf.map_mut(CONTROL) else {
             return Err(no_map(CONTROL));
@@ -104,7 +104,7 @@ impl Redirect {
         Ok(Heartbeat(map))
     }
 
-    /// Returns the counters of all CPUs.
+    /// Returns the counters, summed over all CPUs.
     pub fn counters(&self) -> Result<Counters, Error> {
         let failed = ackwise_netdev::Error::map(COUNTERS);
         let map = self.bpf.map(COUNTERS).ok_or_else(|| no_map(COUNTERS))?;
@@ -123,14 +123,14 @@ impl Redirect {
             }))
     }
 
-    /// Detaches the program: from now on packets take their ordinary path. The counters can
-    /// still be read.
+    /// Detaches the program: packets take the ordinary path from now on. The counters can still be
+    /// read.
     pub fn detach(&mut self) {
         self.attachment.detach();
     }
 }
 
-/// Tells the program that the gateway works.
+/// Tells the program that the gateway is running.
 pub(crate) struct Heartbeat(Array<MapData, sys::aw_gateway_control>);
 
 impl Heartbeat {

@@ -1,4 +1,4 @@
-//! What the owner of a gateway, its control thread and its worker share.
+//! State that the owner of a gateway, its control thread and its worker share.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -11,7 +11,7 @@ use crate::echo::Echo;
 use crate::redirect::{Counters, Redirect};
 use crate::stats::{Amount, Passed, Stats};
 
-/// What the owner, the control thread and the worker share.
+/// State that the owner, the control thread and the worker share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub config: Config,
@@ -20,20 +20,21 @@ pub(crate) struct Shared {
     pub redirect: Mutex<Redirect>,
     pub echo: Mutex<Option<Echo>>,
     pub lifecycle: Arc<Lifecycle>,
-    /// What the worker published last.
+    /// The counters that the worker published last.
     pub stats: Mutex<Stats>,
 }
 
-/// Locks a mutex. A thread that panicked while it held the lock left counters only, so its data are used on.
+/// Locks a mutex. A poisoned lock is used anyway, since a panic can only leave inconsistent
+/// counters.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
-    /// What the gateway did so far.
+    /// Returns the counters of the gateway.
     ///
     /// # Errors
-    /// The counters of a program cannot be read.
+    /// If the counters of a program cannot be read.
     pub fn stats(&self) -> Result<Stats, Error> {
         let Counters {
             taken,

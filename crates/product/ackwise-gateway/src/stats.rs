@@ -14,7 +14,7 @@ use crate::{Acc, AttachMode};
 pub struct Amount {
     /// The number of packets.
     pub packets: u64,
-    /// Their bytes: those of frames at the interface, those of IP packets in the queue.
+    /// Their bytes: of frames at the interface, of IP packets in the queue.
     pub bytes: u64,
 }
 
@@ -23,7 +23,7 @@ pub struct Amount {
 pub struct Dropped {
     /// The queue had no room.
     pub full: u64,
-    /// RED dropped them by chance, or CoDel because they had waited.
+    /// RED dropped them at random, or CoDel because they had waited.
     pub early: u64,
     /// RED dropped them because its average was above the limit.
     pub forced: u64,
@@ -33,26 +33,26 @@ pub struct Dropped {
     pub no_room: u64,
     /// The interface was down.
     pub down: u64,
-    /// The interface refused them, for instance as too long.
+    /// The interface refused them, for example because they were too long.
     pub refused: u64,
 }
 
 /// Packets that were dropped for one cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cause {
-    /// Its name in metrics.
+    /// The name in metrics.
     pub name: &'static str,
-    /// In words.
+    /// The cause in words.
     pub words: &'static str,
     /// The number of packets.
     pub packets: u64,
 }
 
 impl Dropped {
-    /// Returns every cause, also those of no packet.
+    /// Returns every cause, including those without packets.
     #[must_use]
     pub fn causes(&self) -> [Cause; 7] {
-        // Without `..`, so that a cause which is added is shown wherever the others are.
+        // Without `..`, so that a new cause is shown wherever the others are.
         let Dropped {
             full,
             early,
@@ -78,7 +78,7 @@ impl Dropped {
         ]
     }
 
-    /// Returns the packets that were dropped for any cause.
+    /// Returns the number of packets dropped for any cause.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.causes().iter().map(|cause| cause.packets).sum()
@@ -114,21 +114,21 @@ pub struct Waiting {
     pub red_average: Option<f64>,
 }
 
-/// A rate that is measured, as it is now.
+/// A measured rate at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
-    /// What the queue is shaped to, bit/s.
+    /// The rate of the queue, bit/s.
     pub rate_bps: u64,
-    /// What the link was last seen to carry, bit/s.
+    /// The rate that the link was last seen to carry, bit/s.
     pub link_bps: Option<u64>,
-    /// What sets it.
+    /// What sets the rate.
     pub state: State,
 }
 
 /// The counters of a gateway.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stats {
-    /// The interface whose outgoing direction it owns.
+    /// The interface whose outgoing direction the gateway owns.
     pub interface: String,
     /// The id of the gateway's process.
     pub pid: u32,
@@ -136,10 +136,10 @@ pub struct Stats {
     pub rate_bps: u64,
     /// Bytes that are added to the length of each IP packet.
     pub overhead: u32,
-    /// There if the rate is measured; `rate_bps` is then the greatest that it may be.
+    /// `Some` if the rate is measured; `rate_bps` is then its maximum.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub measured: Option<Measured>,
-    /// The queue in words.
+    /// A description of the queue.
     pub discipline: String,
     /// How the hook is attached.
     pub attach: AttachMode,
@@ -155,7 +155,7 @@ pub struct Stats {
     pub read: u64,
     /// Packets that were handed to the interface.
     pub sent: Amount,
-    /// ACKs that the filter took out because of a newer one.
+    /// ACKs that the filter removed because of a newer one.
     pub filtered: Amount,
     /// Packets that were marked instead of dropped.
     pub marked: u64,
@@ -165,11 +165,10 @@ pub struct Stats {
     pub passed: Passed,
     /// The state of the queue.
     pub waiting: Waiting,
-    /// Marks of ACKs that were echoed to the data receivers, if that is configured.
+    /// Marks of ACKs that were echoed to the data receivers, if configured.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub acc: Option<Acc>,
-    /// ACKs that the contract judged for the filter, by reason; reasons without ACKs are left
-    /// out.
+    /// ACKs that the contract judged for the filter, by reason; reasons without ACKs are omitted.
     pub reasons: BTreeMap<String, u64>,
 }
 

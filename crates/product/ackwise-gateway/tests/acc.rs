@@ -1,5 +1,5 @@
-//! ACK congestion control between unmodified stacks: `ackwise attach` with the policy
-//! `acc` at the receiver, a gateway that marks ACKs and tells the receiver so.
+//! ACK congestion control between unmodified stacks: `ackwise attach` with the policy `acc` at the
+//! receiver, and a gateway that marks ACKs and tells the receiver.
 
 mod common;
 
@@ -15,7 +15,7 @@ use ackwise_gateway::{Acc, AttachMode, Config, Gateway};
 use ackwise_policy::Config as Policy;
 use common::{AccessNetwork, Netns, alone};
 
-/// Marks early and much: a few seconds are to be enough.
+/// Marks early and often, so that a few seconds suffice.
 const MARKING: &str = "{ limit = \"200 packets\", discipline = \"red\", ecn = true, \
     min = \"1 packets\", max = \"10 packets\", max_probability = \"100 %\", \
     weight = 0.5, mark_limit = \"100 %\" }";
@@ -36,7 +36,7 @@ fn gateway(network: &AccessNetwork, rate: &str, more: &str) -> Gateway {
     gateway.unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// The data have a wire: 20 Mbit/s, packet by packet.
+/// The data's link: 20 Mbit/s, packet by packet.
 fn down(network: &AccessNetwork) -> Gateway {
     let text = "interface = \"wan1\"\nrate = \"20 Mbit/s\"\nqueue = \"100 packets\"";
     let config = Config::parse("test", text).unwrap();
@@ -48,13 +48,13 @@ fn down(network: &AccessNetwork) -> Gateway {
 
 fn attach(network: &AccessNetwork, policy: &str, dry_run: bool) -> Datapath {
     let mut options = Options::new("lan0", policy.parse::<Policy>().unwrap());
-    // These paths have next to no delay, and a quarter of nothing is no time to wait.
+    // These paths have almost no delay, so a fraction of the RTT would be no time to wait.
     options.hold_rtt_shift = 0;
     options.dry_run = dry_run;
     network.host.run(|| Datapath::attach(options).unwrap())
 }
 
-/// What TCP packets say that pass an interface.
+/// The contents of TCP packets that pass an interface.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Seen {
     acks: u64,
@@ -65,7 +65,7 @@ struct Seen {
     capable_data: u64,
 }
 
-/// Looks at an interface until it is told to stop.
+/// Watches an interface until it is told to stop.
 fn watch<'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
     netns: &'scope Netns,
@@ -109,7 +109,7 @@ fn watch<'scope>(
     })
 }
 
-/// A download whose content is known, and how it went.
+/// A download with known contents, and its progress.
 struct Download {
     stream: TcpStream,
     at: u64,
@@ -131,7 +131,7 @@ impl Download {
         Self { stream, at: 0 }
     }
 
-    /// For so long, and longer where the machine is too busy for so many bytes.
+    /// Receives for this long, and longer if the machine is too busy for this many bytes.
     fn receive(&mut self, span: Duration, least: u64) {
         let began = Instant::now();
         let least = self.at + least;
@@ -147,7 +147,7 @@ impl Download {
         }
     }
 
-    /// Goes on until the policy has withheld so many ACKs, or for so long that it never will.
+    /// Continues until the policy has withheld this many ACKs, or gives up after a long time.
     fn until_withheld(&mut self, attached: &Datapath, least: u64) {
         for _ in 0..40 {
             if thinned(attached).0 >= least {
@@ -158,7 +158,7 @@ impl Download {
     }
 }
 
-/// Held ACKs that never left, and data segments, so far.
+/// The held ACKs that never left, and the data segments, so far.
 fn thinned(attached: &Datapath) -> (u64, u64) {
     let stats = attached.stats().unwrap();
     (stats.withheld, stats.data_segments)
@@ -170,7 +170,7 @@ struct Outcome {
     /// At the receiver's interface, and at the sender's.
     receiver: Seen,
     sender: Seen,
-    /// Segments with ECE that came to the host's own TCP.
+    /// Segments with ECE that reached the host's own TCP.
     told_the_stack: u64,
 }
 
@@ -190,13 +190,13 @@ fn counted(host: &Netns) -> u64 {
     rest.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// At least three seconds of a download with 20 Mbit/s of data.
+/// Runs a download for at least three seconds with 20 Mbit/s of data.
 fn run(network: &AccessNetwork, policy: &str, rate: &str, more: &str, dry_run: bool) -> Outcome {
     run_until(network, policy, rate, more, dry_run, 0)
 }
 
-/// A download like that of [`run`], which goes on until so many ACKs have been withheld: how
-/// many seconds that takes depends on how much of the processor the test gets.
+/// Runs a download like [`run`] until this many ACKs have been withheld. How many seconds that
+/// takes depends on how much CPU time the test gets.
 fn run_until(
     network: &AccessNetwork,
     policy: &str,
@@ -244,7 +244,7 @@ fn marks_make_acks_fewer_and_no_marks_leave_them_alone() {
     assert!(thin.receiver.capable_acks > 100, "{:?}", thin.receiver);
     assert!(thin.receiver.data_with_ece > 5, "{:?}", thin.receiver);
     assert_eq!(thin.told_the_stack, 0, "the receiver's TCP sees no ECE");
-    // Past the gateway nobody would echo: there they are as without ACC.
+    // Nobody would echo beyond the gateway: there everything is as without ACC.
     assert_eq!(thin.sender.capable_acks, 0, "{:?}", thin.sender);
     assert_eq!(thin.sender.data_with_ece, 0, "{:?}", thin.sender);
 
@@ -266,7 +266,7 @@ fn when_marks_end_acks_come_back() {
     download.until_withheld(&attached, 101);
     up.stop().unwrap();
     let (congested, _) = thinned(&attached);
-    // Time for d to come down, and then ACKs are as many as the stack makes.
+    // Let d come down; then there are as many ACKs as the stack makes.
     download.receive(Duration::from_millis(700), 1_000_000);
     let (before, segments) = thinned(&attached);
     download.receive(Duration::from_secs(1), 1_500_000);
@@ -283,7 +283,7 @@ fn when_marks_end_acks_come_back() {
 fn by_default_no_packet_is_changed() {
     let _alone = alone();
     for (policy, more, dry_run) in [
-        // No ACC at either end, at one of them, or only as if.
+        // ACC at neither end, at one of them, or in a dry run.
         ("every-n", "", false),
         ("every-n", "acc = true", false),
         ("acc", "acc = true", true),

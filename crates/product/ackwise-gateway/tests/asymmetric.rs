@@ -1,7 +1,7 @@
-//! 1 Mbit/s down, 10 kbit/s up, two gateways: what a download gets for each ACK that goes up
-//! when ACKs wait in a plain queue, and when a filter looks after them. How much is judged in
-//! virtual time; here all is counted, and a run ends by a count. Goodput itself is judged in
-//! ackwise-engines (`virtual_gateway`).
+//! 1 Mbit/s down, 10 kbit/s up, two gateways: how many segments come down per ACK that goes up,
+//! when ACKs wait in a plain queue and when a filter handles them. The amount is judged in virtual
+//! time; otherwise everything is only counted, and a run ends at a count. Goodput itself is judged
+//! in ackwise-engines (`virtual_gateway`).
 
 mod common;
 
@@ -14,9 +14,9 @@ use ackwise_gateway::{AttachMode, Config, Gateway, Stats};
 use ackwise_testbed::{here_and_in_virtual_time, time_is_virtual};
 use common::{AccessNetwork, alone};
 
-/// ACKs that go up before it is counted what has come down.
+/// The number of ACKs that go up before the segments that came down are counted.
 const ACKS: u64 = 80;
-/// Payload of a full segment with timestamps.
+/// The payload of a full segment with timestamps.
 const SEGMENT: f64 = 1448.0;
 
 fn config(interface: &str, rate: &str, queue: &str) -> Config {
@@ -25,7 +25,8 @@ fn config(interface: &str, rate: &str, queue: &str) -> Config {
     Config::parse("test", &text).unwrap()
 }
 
-/// Segments that came down for each packet that went up, and what the gateway of the ACKs did.
+/// Returns the segments that came down per packet that went up, and the counters of the ACKs'
+/// gateway.
 fn segments_an_ack(queue: &str) -> (f64, Stats) {
     let network = AccessNetwork::new();
     let down = config("wan1", "1 Mbit/s", "\"60 packets\"");
@@ -77,7 +78,7 @@ fn a_download_is_not_held_back_by_its_acks() {
         println!("segments for an ACK that went up: plain {plain:.2}, filtered {filtered:.2}");
         assert_eq!(before.filtered.packets, 0);
         assert!(after.filtered.packets > 0, "{after:#?}");
-        // A machine with much to do reads late, so the window shrinks, which is news.
+        // A busy machine reads late, so the window shrinks, which is news.
         if time_is_virtual() {
             assert!(filtered > 1.4 * plain, "{filtered} against {plain}");
         }

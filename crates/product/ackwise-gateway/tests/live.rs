@@ -1,5 +1,4 @@
-//! A router with a gateway between real stacks: what passes, how fast, and what is
-//! left when it ends.
+//! A router with a gateway between real stacks: what passes, how fast, and what is left at the end.
 
 mod common;
 
@@ -20,7 +19,7 @@ use common::{AccessNetwork, Netns, alone, ip, until};
 
 const BYTES: usize = 2_000_000;
 
-/// Bytes that no offset into them equals another.
+/// Bytes in which no two offsets look the same.
 fn pattern(len: usize) -> Vec<u8> {
     let mut x = 0x9e37_79b9_u32;
     let step = |x: &mut u32| {
@@ -32,7 +31,7 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|_| step(&mut x)).collect()
 }
 
-/// Sends `BYTES` from one namespace to another, and checks each of them.
+/// Sends `BYTES` from one namespace to another, and compares each.
 fn transfer(from: &Netns, to: &Netns, address: &str) {
     let listener = to.run(|| TcpListener::bind(address).unwrap());
     thread::scope(|scope| {
@@ -52,7 +51,7 @@ fn transfer(from: &Netns, to: &Netns, address: &str) {
     });
 }
 
-/// At the host, and at the server on port 6000, where nothing is waited for longer.
+/// Sockets at the host, and at the server on port 6000, whose reads time out after `patience`.
 fn datagrams(network: &AccessNetwork, patience: Duration) -> (UdpSocket, UdpSocket) {
     let sender = network.host.run(|| UdpSocket::bind("10.9.1.1:0").unwrap());
     let receiver = network
@@ -62,7 +61,7 @@ fn datagrams(network: &AccessNetwork, patience: Duration) -> (UdpSocket, UdpSock
     (sender, receiver)
 }
 
-/// Everything that was read has one fate.
+/// Everything that was read has exactly one fate.
 fn account(stats: &Stats) {
     let dropped = &stats.dropped;
     let fates = stats.sent.packets
@@ -74,12 +73,12 @@ fn account(stats: &Stats) {
         + dropped.no_room
         + dropped.down
         + dropped.refused;
-    // What is on the wire at the end of the last look.
+    // A packet may be in transmission at the time of the last counters.
     let difference = stats.read as i64 - fates as i64;
     assert!((0..=1).contains(&difference), "{difference}: {stats:#?}");
 }
 
-/// The counters as soon as they are so; they are published some times a second.
+/// The counters once they satisfy `so`; they are published several times per second.
 fn once(gateway: &Gateway, so: impl Fn(&Stats) -> bool) -> Stats {
     let patience = Instant::now() + Duration::from_secs(30);
     loop {
@@ -92,8 +91,8 @@ fn once(gateway: &Gateway, so: impl Fn(&Stats) -> bool) -> Stats {
     }
 }
 
-/// Transfers again until it is so: on a machine with much to do packets pass by the gateway while
-/// it gives no sign of life.
+/// Repeats the transfer until the counters satisfy `so`: on a busy machine packets bypass the
+/// gateway while its heartbeat is late.
 fn again_until(gateway: &Gateway, so: impl Fn(&Stats) -> bool, transfer: impl Fn()) {
     for _ in 0..30 {
         transfer();
@@ -121,7 +120,7 @@ fn uploads_and_downloads_arrive_byte_by_byte_over_both_families() {
     up("10.9.2.2:5001");
     up("[fd09:2::2]:5001");
     assert_eq!(network.router.leftovers().1, 1, "the test sees no programs");
-    // Cut to the size of the wire: uploads are aggregated packets on their way here.
+    // Cut to the size of the wire: uploads arrive here as aggregated packets.
     once(&gateway, |stats| stats.taken.packets < stats.read);
     down("10.9.1.1:5002");
     down("[fd09:1::1]:5002");
@@ -166,14 +165,14 @@ fn the_rate_is_never_exceeded_and_the_queue_never_longer() {
     let ended = Arc::new(AtomicBool::new(false));
     let no_more = Arc::clone(&ended);
     let receiving = thread::spawn(move || {
-        // Not their order: a veth keeps none between CPUs.
+        // Not in order: a veth does not keep the order between CPUs.
         let mut arrived = HashSet::new();
         let mut buffer = [0; 2000];
         loop {
             let last = no_more.load(Ordering::Acquire);
             let len = match receiver.recv_from(&mut buffer) {
                 Ok((len, _)) => len,
-                // Silence is the end only where nothing can follow.
+                // Silence means the end only if nothing can follow.
                 Err(_) if last => break,
                 Err(_) => continue,
             };
@@ -184,7 +183,7 @@ fn the_rate_is_never_exceeded_and_the_queue_never_longer() {
         arrived.len() as u64
     });
     for n in 0..2000_u32 {
-        // 500 kB in a second at most would pass.
+        // At most 500 kB per second would pass.
         let mut data = vec![0; 972];
         data[..4].copy_from_slice(&n.to_be_bytes());
         sender.send_to(&data, "10.9.2.2:6000").unwrap();
@@ -196,14 +195,14 @@ fn the_rate_is_never_exceeded_and_the_queue_never_longer() {
     ended.store(true, Ordering::Release);
     let arrived: u64 = receiving.join().unwrap();
     account(&stats);
-    // A busy machine may keep the gateway from its sign of life: then packets pass. The
-    // router itself reports its multicast groups now and then.
+    // A busy machine may delay the gateway's heartbeat: then packets pass. The router itself
+    // reports its multicast groups now and then.
     let passed = stats.passed.unattended;
     let others = (stats.sent.packets + passed) as i64 - arrived as i64;
     assert!((0..=8).contains(&others), "{others}: {stats:#?}");
     assert!(stats.dropped.full > 100, "{stats:#?}");
     assert!(stats.waiting.max_packets <= 20, "{stats:#?}");
-    // 1000-byte IP packets; at the end the rest goes at once.
+    // 1000-byte IP packets; at the end the rest is sent at once.
     let allowed = 4e6 / 8.0 * stats.uptime_s + (21 + passed) as f64 * 1000.0;
     assert!(((arrived * 1000) as f64) <= allowed, "{stats:#?}");
     gone(&network);
@@ -219,7 +218,7 @@ fn datagrams_of_every_length_pass_unchanged() {
     let (sender, receiver) = datagrams(&network, Duration::from_secs(30));
     let all = pattern(4000);
     let mut buffer = [0; 5000];
-    // To 1472 whole, above it in fragments.
+    // Whole up to 1472, in fragments above.
     for len in (0..=200).chain((1460..=1480).chain([2960, 4000])) {
         sender.send_to(&all[..len], "10.9.2.2:6000").unwrap();
         let (got, _) = receiver.recv_from(&mut buffer).unwrap();
@@ -232,7 +231,7 @@ fn datagrams_of_every_length_pass_unchanged() {
     account(&stats);
 }
 
-/// A modem with a rate of its own and much room stands behind the interface.
+/// A modem with its own rate and much buffer is behind the interface.
 #[test]
 fn it_finds_the_rate_of_a_link_that_keeps_a_queue() {
     in_virtual_time(|| {
@@ -240,7 +239,7 @@ fn it_finds_the_rate_of_a_link_that_keeps_a_queue() {
     });
 }
 
-/// A gateway before a modem that is a token bucket, and a server behind it.
+/// Builds a gateway before a modem that is a token bucket, and a server behind it.
 fn measuring(network: &AccessNetwork, modem: &str, keys: &str) -> (Gateway, TcpListener) {
     let text = format!("interface = \"wan0\"\nrate = \"50 Mbit/s\"\noverhead = 14\n{keys}");
     let config = Config::parse("test", &text).unwrap();
@@ -271,13 +270,13 @@ fn finds_the_rate() {
     let feed = |span: Duration| {
         let began = Instant::now();
         while began.elapsed() < span {
-            // Full for a while: that is what makes the link busy.
+            // Keep it full for a while, which makes the link busy.
             let _ = (&stream).write(&[1; 1 << 14]);
         }
     };
     let rate = |stats: &Stats| stats.measured.unwrap().rate_bps;
     assert_eq!(rate(&gateway.stats().unwrap()), 50_000_000);
-    // The last is a twentieth of the one before.
+    // The last rate is a twentieth of the one before.
     for link_bps in [3_000_000, 10_000_000, 500_000] {
         network.router.run(|| {
             let modem = format!("rate {link_bps}bit burst 3000 limit 2000000");
@@ -300,7 +299,7 @@ fn finds_the_rate() {
     gone(&network);
 }
 
-/// The ACKs of a download are all that fills the modem.
+/// Only the ACKs of a download fill the modem.
 #[test]
 fn it_finds_the_rate_of_a_link_that_only_acks_fill() {
     in_virtual_time(|| {
@@ -342,7 +341,7 @@ fn finds_the_rate_by_acks() {
     gone(&network);
 }
 
-/// An uplink without link headers, as PPP or a tunnel has.
+/// An uplink without link headers, such as PPP or a tunnel.
 fn bare_uplink(name: &str) -> File {
     let device = File::options()
         .read(true)
@@ -391,7 +390,7 @@ fn an_uplink_without_link_headers() {
             sender.send_to(&all[..len], to).unwrap();
             let whole = loop {
                 let got = uplink.read(&mut packet).unwrap();
-                // Not the router's own multicast.
+                // Skip the router's own multicast.
                 let udp = if packet[0] >> 4 == 4 {
                     packet[9]
                 } else {
@@ -435,7 +434,7 @@ fn an_mtu_that_grows_is_noticed() {
     account(&stats);
 }
 
-/// Some interfaces have a longer MTU than a TAP device may have.
+/// Some interfaces have a longer MTU than a TAP device can have.
 #[test]
 fn the_longest_packets_of_ip_pass() {
     let _alone = alone();
@@ -461,7 +460,7 @@ fn the_longest_packets_of_ip_pass() {
     account(&stats);
 }
 
-/// Its name may be another one's by then, whose MTU says nothing.
+/// Its old name may be another interface's by then, whose MTU does not count.
 #[test]
 fn the_mtu_is_that_of_the_interface_after_it_got_another_name() {
     let _alone = alone();
@@ -520,9 +519,9 @@ fn without_a_sign_of_life_packets_pass() {
     let network = AccessNetwork::new();
     let gateway = network.gateway("8 kbit/s", "\"5 packets\"");
     gateway.freeze(true);
-    // Half a second, and the look that was in progress.
+    // Half a second, plus the check that was in progress.
     thread::sleep(Duration::from_secs(2));
-    // At 8 kbit/s this took half an hour.
+    // At 8 kbit/s this would take half an hour.
     transfer(&network.host, &network.server, "10.9.2.2:5001");
     let stats = gateway.stop().unwrap();
     assert!(stats.passed.unattended > 20, "{stats:#?}");
@@ -605,7 +604,7 @@ fn m5_a_squatter_of_another_user_has_no_effect() {
 
     let _alone = alone();
     let network = AccessNetwork::new();
-    // Abstract names belong to whoever comes first.
+    // Anybody can bind abstract names.
     let squatter = network.router.run_as_nobody(|| {
         let name = SocketAddr::from_abstract_name("ackwise-gateway-wan0").unwrap();
         UnixListener::bind_addr(&name).unwrap()
@@ -638,7 +637,7 @@ fn neighbours_are_found_past_a_full_queue() {
     network.server.run(|| {
         ip("neigh flush dev wan1");
         ip("-6 neigh flush dev wan1");
-        // What asks for the router's link address; its answers do not wait 50 s.
+        // These ask for the router's link address; the answers must not wait 50 s.
         let v6 = UdpSocket::bind("[fd09:2::2]:0").unwrap();
         v6.send_to(&[1], "[fd09:2::1]:7000").unwrap();
         let v4 = UdpSocket::bind("10.9.2.2:0").unwrap();
@@ -658,7 +657,8 @@ fn neighbours_are_found_past_a_full_queue() {
     assert!(stats.sent.packets > 30, "what waited is sent: {stats:#?}");
 }
 
-/// Frames of one kind that the router sends by `wan0`, past all but the gateway's program.
+/// Sends frames of one kind through `wan0` of the router, past everything but the gateway's
+/// program.
 fn send_frames(network: &AccessNetwork, count: usize, ethertypes: &[u16], payload: &[u8]) {
     let mut frame = [[0xff; 6], [2; 6]].concat();
     for (n, ethertype) in ethertypes.iter().enumerate() {
@@ -678,18 +678,18 @@ fn send_frames(network: &AccessNetwork, count: usize, ethertypes: &[u16], payloa
     });
 }
 
-/// What becomes of a frame at the gateway's program.
+/// What the gateway's program does with a frame.
 #[derive(Clone, Copy, PartialEq)]
 enum Treatment {
-    /// It passes, and is counted as something else than IP.
+    /// It passes, and is counted as not IP.
     Other,
     /// It passes, and is counted as neighbour discovery.
     Neighbour,
-    /// It is taken to the queue.
+    /// It is redirected to the queue.
     Waits,
 }
 
-/// Frames that are sent, and what becomes of them.
+/// Frames to send, and what happens to them.
 struct Kind {
     what: &'static str,
     ethertypes: Vec<u16>,
@@ -771,7 +771,7 @@ fn l9_what_keeps_a_link_alive_passes_a_full_queue() {
             now.passed.neighbour - before.passed.neighbour,
             now.taken.packets - before.taken.packets,
         ];
-        // The hosts' own packets are few.
+        // The hosts send few packets of their own.
         let expected = [Treatment::Other, Treatment::Neighbour, Treatment::Waits]
             .map(|one| one == kind.treatment);
         let what = kind.what;

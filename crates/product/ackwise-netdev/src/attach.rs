@@ -1,4 +1,4 @@
-//! One way to attach a BPF program to the ingress or egress of an interface.
+//! Attaches a BPF program to the ingress or egress of an interface.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -12,7 +12,7 @@ use crate::bpf::{self, Place};
 use crate::clsact::{self, Filter, NewFilter};
 use crate::{Direction, Error, ifreq};
 
-/// The oldest kernel that ackwise was tried on and works on.
+/// The oldest kernel on which ackwise has been tested and works.
 pub const OLDEST_LINUX: &str = "6.1";
 
 /// The lines at the end of a verifier's log that follow the reason: time, stack depth and
@@ -23,7 +23,7 @@ const LOG_SUMMARY_LINES: usize = 3;
 /// filter that asks for none, and smaller numbers to those that follow.
 const CLSACT_LAST: u16 = 0xc001;
 
-/// What is tried when a tcx link is made.
+/// The name under which errors report a failed tcx link.
 const TCX_LINK: &str = "BPF_LINK_CREATE (tcx)";
 
 /// The kernel's mechanism for attaching a program.
@@ -39,16 +39,16 @@ pub enum AttachMode {
     Clsact,
 }
 
-/// Where a program stands among the programs of its interface and direction.
+/// The position of a program among those of its interface and direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order<'a> {
-    /// Before the programs that are there. A program that takes packets and lets them come back
-    /// later must be first: an earlier one would see these packets twice.
+    /// Before the existing programs. A program that takes packets and sends them back later must be
+    /// first: an earlier one would see these packets twice.
     First,
-    /// Before the programs that are there, but after these, by the kernel's numbers, of which the
-    /// one that was attached first comes first. With clsact this is the same as [`Order::First`].
+    /// Before the existing programs, but after the first of these, given by the kernel's ids, that
+    /// is attached. On clsact this is the same as [`Order::First`].
     FirstAfter(&'a [u32]),
-    /// After the programs that are there.
+    /// After the existing programs.
     Last,
 }
 
@@ -59,9 +59,9 @@ pub struct AttachOptions<'a> {
     pub interface: &'a str,
     /// Which packets the program sees.
     pub direction: Direction,
-    /// The kernel's mechanism.
+    /// The mechanism to use.
     pub mode: AttachMode,
-    /// Where the program stands among others.
+    /// The position of the program among others.
     pub order: Order<'a>,
 }
 
@@ -72,11 +72,11 @@ pub struct Attachment {
     mode: AttachMode,
     made_clsact: bool,
     program: u32,
-    /// The name of the program, as its filter has it.
+    /// The name of the program and of its filter.
     name: String,
 }
 
-/// What ends an attachment when it is dropped.
+/// Ends an attachment when it is dropped.
 enum Link {
     /// The kernel detaches it when the descriptor is closed.
     Tcx(OwnedFd),
@@ -86,7 +86,7 @@ enum Link {
 impl Drop for Link {
     fn drop(&mut self) {
         if let Link::Clsact(filter) = self {
-            // Where the interface is gone, the kernel has removed the filter already.
+            // If the interface is gone, the kernel has removed the filter already.
             let _ = clsact::remove_filter(filter);
         }
     }
@@ -102,12 +102,12 @@ impl std::fmt::Debug for Attachment {
 }
 
 impl Attachment {
-    /// Attaches a program that is loaded. In clsact mode it adds the qdisc where that is missing,
-    /// and replaces a filter of the same name, which a killed process has left.
+    /// Attaches a loaded program. In clsact mode this adds the qdisc if it is missing, and replaces
+    /// a filter of the same name, which a killed process has left.
     ///
     /// # Errors
-    /// [`Error::NoTcx`] if the kernel has no tcx and the mode is [`AttachMode::Tcx`], or else
-    /// what the kernel refused.
+    /// [`Error::NoTcx`] if the kernel has no tcx and the mode is [`AttachMode::Tcx`]; otherwise the
+    /// kernel's refusal.
     pub fn attach(
         bpf: &mut Ebpf,
         program: &str,
@@ -133,23 +133,23 @@ impl Attachment {
         self.mode
     }
 
-    /// Returns the kernel's number of the program.
+    /// Returns the kernel's id of the program.
     #[must_use]
     pub fn program(&self) -> u32 {
         self.program
     }
 
-    /// Says whether the interface had no clsact qdisc before.
+    /// Returns whether the interface had no clsact qdisc before.
     #[must_use]
     pub fn made_clsact(&self) -> bool {
         self.made_clsact
     }
 
-    /// Takes another program in its place, at once: each packet sees the old one or the new one, and
-    /// the link or the filter stays where it is among others.
+    /// Replaces the program atomically: each packet sees the old one or the new one, and the link
+    /// or the filter keeps its position.
     ///
     /// # Errors
-    /// The interface is gone, or the kernel refuses. Then the old program stays.
+    /// If the interface is gone or the kernel refuses. The old program then stays.
     pub fn replace(&mut self, program: BorrowedFd<'_>) -> Result<(), Error> {
         let done = match &self.link {
             Some(Link::Tcx(link)) => bpf::update_link(link.as_fd(), program),
@@ -159,8 +159,8 @@ impl Attachment {
         done.map_err(Error::system("replace the program of an attachment"))
     }
 
-    /// Detaches the program, and removes the clsact qdisc that was made for it if nobody else has a
-    /// filter there. Its maps can still be read. Later calls do nothing.
+    /// Detaches the program, and removes the clsact qdisc that was created for it unless somebody
+    /// else has a filter there. The program's maps can still be read. Later calls do nothing.
     pub fn detach(&mut self) {
         let index = match &self.link {
             Some(Link::Clsact(filter)) if self.made_clsact => Some(filter.index),
@@ -192,7 +192,7 @@ fn attach_tcx(
         Order::First | Order::Last => &[],
     };
     for id in after {
-        // If the number is stale, attaching fails.
+        // Attaching fails if the id is stale.
         match attach_tcx_at(bpf, program, options, Place::After(*id)) {
             Err(error) if is_not_there(&error) => {}
             done => return done,
@@ -276,13 +276,13 @@ fn loaded<'a>(bpf: &'a mut Ebpf, name: &str) -> Result<&'a mut SchedClassifier, 
     program.try_into()
 }
 
-/// Says whether an error means that a program is not, or no longer, attached.
+/// Returns whether an error means that a program is not, or no longer, attached.
 fn is_not_there(error: &ProgramError) -> bool {
     matches!(error, ProgramError::SyscallError(e)
         if e.io_error.raw_os_error() == Some(libc::ENOENT))
 }
 
-/// Removes the clsact filters with these names that a killed process has left on an interface.
+/// Removes clsact filters with these names, which a killed process has left on an interface.
 /// Returns whether there were any.
 #[must_use]
 pub fn remove_stale_filters(interface: &str, programs: &[&str]) -> bool {
@@ -309,8 +309,8 @@ fn remove_filters(index: u32, direction: Direction, name: &str) -> bool {
 }
 
 impl Error {
-    /// Makes an error from what the loader said about a program for `interface`. A missing right
-    /// becomes [`Error::Permission`]; a verifier's log is cut down to its last lines.
+    /// Converts the loader's error about a program for `interface`. A missing capability becomes
+    /// [`Error::Permission`]; a verifier's log is cut to its last lines.
     #[must_use]
     pub fn program(interface: &str, error: &dyn std::error::Error) -> Error {
         if let Some(why) = verifier_reason(&error.to_string()) {
@@ -337,19 +337,19 @@ impl Error {
         }
     }
 
-    /// Makes the error for a program that the embedded object does not have.
+    /// The error for a program that the embedded object does not contain.
     #[must_use]
     pub fn no_program(name: &str) -> Error {
         Error::Object(format!("program {name}"))
     }
 
-    /// Makes the error for a map that the embedded object does not have.
+    /// The error for a map that the embedded object does not contain.
     #[must_use]
     pub fn no_map(name: &str) -> Error {
         Error::Object(format!("map {name}"))
     }
 
-    /// Returns a function for `map_err` that says which map it was, and what became of it.
+    /// Returns a function for `map_err` that adds the name of the map.
     pub fn map(name: &str) -> impl Fn(MapError) -> Error + '_ {
         move |error| Error::Map {
             map: name.to_owned(),
@@ -358,7 +358,7 @@ impl Error {
     }
 }
 
-/// Returns an error and its causes in one line. The loader names the call that failed, and only
+/// Returns an error and its causes in one line. The loader's error names only the call that failed;
 /// the cause below it says why.
 #[must_use]
 pub fn with_causes(error: &dyn std::error::Error) -> String {
@@ -374,21 +374,21 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Returns what BPF programs of ackwise call and this kernel does not have, if there is such a
-/// thing. It explains why the verifier refused a program: on an old kernel the log does not.
+/// Returns the helper that ackwise's BPF programs need and this kernel lacks, if any. It explains
+/// why the verifier refused a program; an old kernel's log does not.
 #[must_use]
 pub fn missing_helper() -> Option<&'static str> {
     let helper = is_helper_supported(ProgramType::SchedClassifier, BpfHelper::BPF_FUNC_loop);
     matches!(helper, Ok(false)).then_some("the BPF helper bpf_loop()")
 }
 
-/// What the verifier says of callbacks where it is not a JIT that runs the programs.
+/// What the verifier says about callbacks if the programs are not JIT-compiled.
 const NO_CALLBACKS: &str = "callbacks are not allowed in non-JITed programs";
 const JIT_SWITCH: &str = "/proc/sys/net/core/bpf_jit_enable";
 const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
 
-/// Returns how a kernel was built or set so that its verifier, whose log this is, refuses programs of
-/// ackwise, and what to do.
+/// Returns in which way the kernel was built or configured so that its verifier, whose log this is,
+/// refuses the programs, and what to do.
 #[must_use]
 pub fn unfit(log: &str) -> Option<&'static str> {
     if log.contains(NO_CALLBACKS) {
@@ -401,7 +401,7 @@ pub fn unfit(log: &str) -> Option<&'static str> {
     )
 }
 
-/// `switch` is what the kernel's switch says, if it has one.
+/// `switch` is the value of the kernel's JIT switch, if it has one.
 fn without_jit(switch: Option<&str>) -> &'static str {
     match switch.map(str::trim) {
         Some("0") => {
@@ -419,7 +419,7 @@ fn without_jit(switch: Option<&str>) -> &'static str {
 }
 
 /// Returns the reason at the end of a verifier's log. The kernel refuses a program with the same
-/// error number as a missing right, but then there is no log.
+/// error number as for a missing capability, but then there is no log.
 fn verifier_reason(error: &str) -> Option<String> {
     let lines: Vec<&str> = error.lines().filter(|line| !line.is_empty()).collect();
     let first = lines
@@ -440,7 +440,7 @@ fn verifier_reason(error: &str) -> Option<String> {
     ))
 }
 
-/// Says whether an error means that the kernel is too old for tcx.
+/// Returns whether an error means that the kernel is too old for tcx.
 fn lacks_tcx(error: &ProgramError) -> bool {
     matches!(error, ProgramError::SyscallError(e)
         if e.call == TCX_LINK && matches!(e.io_error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)))
@@ -501,7 +501,7 @@ mod tests {
         assert!(text.starts_with("the BPF map control: "), "{text}");
         assert!(text.contains("bpf_map_update_elem"), "{text}");
         assert!(text.contains("not permitted"), "{text}");
-        // Only what the object lacks takes another program.
+        // Only a part missing from the object calls for a rebuild.
         assert!(!text.contains("rebuild"), "{text}");
         assert!(Error::no_map("control").to_string().contains("rebuild"));
     }

@@ -1,5 +1,5 @@
-//! What of bpf(2) the loader of the programs does not offer: links and constants that are replaced
-//! while programs run.
+//! The parts of bpf(2) that the loader library lacks: replacing links and constants while programs
+//! run.
 
 use std::io;
 use std::mem::size_of;
@@ -24,16 +24,16 @@ const F_ID: u32 = 1 << 5;
 const TCX_INGRESS: u32 = 46;
 const TCX_EGRESS: u32 = 47;
 
-/// Where a tcx link stands among those of its interface and direction.
+/// The position of a tcx link among those of its interface and direction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Place {
     First,
     Last,
-    /// After the program with this number.
+    /// After the program with this id.
     After(u32),
 }
 
-/// The beginnings of `union bpf_attr` that are used here. What follows counts as 0.
+/// The leading fields of `union bpf_attr` that are used here. The rest counts as 0.
 #[repr(C)]
 struct MapCreate {
     map_type: u32,
@@ -79,11 +79,11 @@ struct LinkUpdate {
 /// Calls bpf(2).
 ///
 /// # Safety
-/// `T` is the beginning of `union bpf_attr` for this command. What it points to outlives the call, and has
-/// as many bytes as the kernel reads or writes there.
+/// `T` must be the leading part of `union bpf_attr` for this command. What it points to must
+/// outlive the call, and be as long as the kernel reads or writes there.
 unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_int> {
     let attributes = std::ptr::from_ref(attributes);
-    // SAFETY: so many readable bytes; the caller says that the rest is as the command wants it.
+    // SAFETY: `size_of::<T>()` readable bytes; the caller guarantees the rest.
     let answer = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size_of::<T>()) };
     if answer < 0 {
         return Err(io::Error::last_os_error());
@@ -121,11 +121,11 @@ pub(crate) fn create_tcx_link(
     };
     // SAFETY: the attributes of this command, without pointers.
     let link = unsafe { bpf(LINK_CREATE, &attributes) }?;
-    // SAFETY: the kernel has just made it for the caller.
+    // SAFETY: the kernel has just created it for the caller.
     Ok(unsafe { OwnedFd::from_raw_fd(link) })
 }
 
-/// Replaces the program of a link at once: each packet sees the old one or the new one.
+/// Replaces the program of a link atomically: each packet sees the old one or the new one.
 pub(crate) fn update_link(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
     let attributes = LinkUpdate {
         link_fd: number(link),
@@ -137,10 +137,10 @@ pub(crate) fn update_link(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::
     unsafe { bpf(LINK_UPDATE, &attributes) }.map(drop)
 }
 
-/// Makes a map with one value that nobody changes any more. To the verifier it is a constant.
+/// Creates a frozen map with one value, which the verifier treats as a constant.
 ///
 /// # Errors
-/// The kernel refuses, for instance because a right is missing.
+/// If the kernel refuses, for instance because a capability is missing.
 pub fn constant_map(value: &[u8]) -> io::Result<OwnedFd> {
     let too_long = |_| io::Error::from(io::ErrorKind::InvalidInput);
     let attributes = MapCreate {
@@ -152,7 +152,7 @@ pub fn constant_map(value: &[u8]) -> io::Result<OwnedFd> {
     };
     // SAFETY: the attributes of this command, without pointers.
     let map = unsafe { bpf(MAP_CREATE, &attributes) }?;
-    // SAFETY: the kernel has just made it for the caller.
+    // SAFETY: the kernel has just created it for the caller.
     let map = unsafe { OwnedFd::from_raw_fd(map) };
     let map_fd = number(map.as_fd());
     let key = 0_u32;
@@ -163,7 +163,8 @@ pub fn constant_map(value: &[u8]) -> io::Result<OwnedFd> {
         value: value.as_ptr() as u64,
         flags: 0,
     };
-    // SAFETY: the attributes of this command; the map was made for a key and a value of these lengths.
+    // SAFETY: the attributes of this command; the map was created for keys and values of these
+    // lengths.
     unsafe { bpf(MAP_UPDATE_ELEM, &element) }?;
     // SAFETY: the attributes of this command, without pointers.
     unsafe { bpf(MAP_FREEZE, &MapFreeze { map_fd }) }?;
@@ -173,10 +174,10 @@ pub fn constant_map(value: &[u8]) -> io::Result<OwnedFd> {
 /// Returns the first value of an array.
 ///
 /// # Errors
-/// The map is none, or the kernel refuses.
+/// If the map is not an array, or the kernel refuses.
 pub fn first_value(map: &MapData) -> io::Result<Vec<u8>> {
     let about = map.info().map_err(io::Error::other)?;
-    // Of a map with a value a CPU the kernel writes all of them.
+    // For a per-CPU map the kernel would write a value for each CPU.
     if !matches!(about.map_type(), Ok(MapType::Array)) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -189,8 +190,8 @@ pub fn first_value(map: &MapData) -> io::Result<Vec<u8>> {
         value: value.as_mut_ptr() as u64,
         flags: 0,
     };
-    // SAFETY: the attributes of this command; an array has keys of four bytes, and says itself how long
-    // its values are.
+    // SAFETY: the attributes of this command; an array has keys of four bytes, and reports the
+    // length of its values.
     unsafe { bpf(MAP_LOOKUP_ELEM, &element) }?;
     Ok(value)
 }

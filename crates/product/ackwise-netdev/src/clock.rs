@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 const NS_PER_S: i64 = 1_000_000_000;
 
-/// How many nanoseconds CLOCK_MONOTONIC of this process is ahead of the kernel's. It does not
+/// By how many nanoseconds CLOCK_MONOTONIC of this process is ahead of the kernel's. This does not
 /// change, because a process with threads stays in its time namespace.
 static AHEAD_NS: LazyLock<i64> = LazyLock::new(|| {
     // Kernels without time namespaces do not have the file.
@@ -27,7 +27,7 @@ fn read(clock: libc::clockid_t) -> u64 {
 fn monotonic_offset_ns(offsets: &str) -> i64 {
     let offset = offsets.lines().find_map(|line| {
         let mut words = line.split_whitespace();
-        // Older kernels print the number of the clock.
+        // Older kernels print the clock's number.
         let clock = words.next()?;
         let is_monotonic = clock == "monotonic" || clock == "1";
         let [seconds, nanoseconds] = [words.next()?, words.next()?].map(str::parse::<i64>);
@@ -38,9 +38,8 @@ fn monotonic_offset_ns(offsets: &str) -> i64 {
     })
 }
 
-/// Returns the kernel's CLOCK_MONOTONIC in nanoseconds, which is the clock of BPF programs, too:
-/// the offset of a time namespace is taken off. The clock stands still while the machine is
-/// suspended.
+/// Returns the kernel's CLOCK_MONOTONIC in nanoseconds, the clock that BPF programs use: the offset
+/// of a time namespace is subtracted. The clock stops while the machine is suspended.
 pub fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC).saturating_add_signed(AHEAD_NS.saturating_neg())
 }

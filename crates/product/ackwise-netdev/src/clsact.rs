@@ -1,9 +1,9 @@
 //! The clsact qdisc of an interface, and the BPF filters on it.
 //!
-//! Filters are added here and not by aya. aya names a filter after its program, and leaves the
-//! name out on a kernel without `CONFIG_BPF_EVENTS`: it concludes from its test, a tracepoint
-//! program, that the kernel knows no names. A filter that outlives its process is found by its
-//! name.
+//! Filters are added here rather than with aya. aya names a filter after its program, but omits the
+//! name on a kernel without `CONFIG_BPF_EVENTS`: it tests for names with a tracepoint program, and
+//! concludes that the kernel does not support them. A filter that outlives its process is found by
+//! its name.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -23,9 +23,9 @@ const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
 /// A BPF filter of a clsact qdisc, as the kernel identifies it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Filter {
-    /// The index of its interface.
+    /// The index of the interface.
     pub index: u32,
-    /// Which packets it sees.
+    /// The direction of the packets that it sees.
     pub direction: Direction,
     /// Its priority and, in network byte order, its protocol: `tcm_info`.
     info: u32,
@@ -35,15 +35,15 @@ pub(crate) struct Filter {
 /// A filter to be added.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NewFilter<'a> {
-    /// The index of its interface.
+    /// The index of the interface.
     pub index: u32,
-    /// Which packets it sees.
+    /// The direction of the packets that it sees.
     pub direction: Direction,
-    /// 0: the kernel chooses one that comes before the filters that are there.
+    /// The priority; with 0 the kernel chooses one that comes before the existing filters.
     pub priority: u16,
     /// The name by which [`filters`] finds it.
     pub name: &'a str,
-    /// The program, loaded.
+    /// The loaded program.
     pub program: BorrowedFd<'a>,
 }
 
@@ -57,10 +57,10 @@ impl Direction {
     }
 }
 
-/// Adds a clsact qdisc to the interface with this index. Returns `false` if it had one already.
+/// Adds a clsact qdisc to the interface with this index. Returns `false` if there was one already.
 ///
 /// # Errors
-/// The kernel refuses.
+/// If the kernel refuses.
 pub fn add(index: u32) -> io::Result<bool> {
     let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
     match Netlink::open()?.acknowledged(libc::RTM_NEWQDISC, flags, &clsact(index)) {
@@ -73,7 +73,7 @@ pub fn add(index: u32) -> io::Result<bool> {
 /// Removes the clsact qdisc of the interface with this index, unless it still has filters.
 ///
 /// # Errors
-/// The kernel refuses.
+/// If the kernel refuses.
 pub fn remove_if_unused(index: u32) -> io::Result<()> {
     let mut netlink = Netlink::open()?;
     let mut filters = 0;
@@ -90,12 +90,12 @@ pub fn remove_if_unused(index: u32) -> io::Result<()> {
 /// Adds a filter whose program decides by its return value (`direct-action`).
 ///
 /// # Errors
-/// The kernel refuses, for instance because the interface has no clsact qdisc.
+/// If the kernel refuses, for instance because the interface has no clsact qdisc.
 pub(crate) fn add_filter(new: &NewFilter<'_>) -> io::Result<Filter> {
     let mut body = tcmsg(new.index, 0, new.direction.parent());
     set_info(&mut body, info(new.priority));
     push_program(&mut body, new.name, new.program);
-    // With NLM_F_ECHO the kernel says which priority and handle the filter has got.
+    // With NLM_F_ECHO the kernel reports the priority and the handle of the new filter.
     let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL | libc::NLM_F_ECHO;
     let mut added = None;
     Netlink::open()?.request(libc::RTM_NEWTFILTER, flags, &body, |kind, message| {
@@ -106,10 +106,10 @@ pub(crate) fn add_filter(new: &NewFilter<'_>) -> io::Result<Filter> {
     added.ok_or_else(|| io::Error::other("the kernel did not tell the new filter's handle"))
 }
 
-/// Takes another program for a filter, which stays where it is.
+/// Replaces the program of a filter, which keeps its position.
 ///
 /// # Errors
-/// It is gone, or the kernel refuses.
+/// If the filter is gone, or the kernel refuses.
 pub(crate) fn replace_filter(
     filter: &Filter,
     name: &str,
@@ -118,7 +118,7 @@ pub(crate) fn replace_filter(
     let mut body = tcmsg(filter.index, filter.handle, filter.direction.parent());
     set_info(&mut body, filter.info);
     push_program(&mut body, name, program);
-    // Without NLM_F_CREATE: a filter that is gone is not made anew.
+    // Without NLM_F_CREATE, so that a filter that is gone is not recreated.
     Netlink::open()?.acknowledged(libc::RTM_NEWTFILTER, libc::NLM_F_REPLACE, &body)
 }
 
@@ -137,7 +137,7 @@ fn push_program(body: &mut Vec<u8>, name: &str, program: BorrowedFd<'_>) {
 /// Returns the BPF filters with this name.
 ///
 /// # Errors
-/// The kernel refuses.
+/// If the kernel refuses.
 pub(crate) fn filters(index: u32, direction: Direction, name: &str) -> io::Result<Vec<Filter>> {
     let request = tcmsg(index, 0, direction.parent());
     let each = |found: &mut Vec<_>, kind, message: &[u8]| {
@@ -151,7 +151,7 @@ pub(crate) fn filters(index: u32, direction: Direction, name: &str) -> io::Resul
 /// Removes a filter.
 ///
 /// # Errors
-/// It is gone already, or the kernel refuses.
+/// If the filter is gone already, or the kernel refuses.
 pub(crate) fn remove_filter(filter: &Filter) -> io::Result<()> {
     let mut body = tcmsg(filter.index, filter.handle, filter.direction.parent());
     set_info(&mut body, filter.info);
@@ -197,7 +197,7 @@ fn name_of(message: &[u8]) -> Option<&[u8]> {
 mod tests {
     use super::*;
 
-    /// What the kernel lists for a filter with this name.
+    /// A listing of a filter with this name, as the kernel sends it.
     fn listed(kind: &str, name: Option<&[u8]>) -> Vec<u8> {
         let mut message = tcmsg(5, 1, Direction::Egress.parent());
         set_info(&mut message, info(0xc000));

@@ -1,8 +1,8 @@
-//! The control socket of a daemon: by it other processes read its counters, and stop it.
+//! The control socket of a daemon, through which other processes read its counters and stop it.
 //!
-//! A request is a line of JSON, and so is the answer. Both sides limit what they read, and talk
-//! only to root and to their own user. What an answer says may be printed to a terminal: it has no
-//! control characters. The socket is a file of the [registry](crate::registry).
+//! A request and its answer are one line of JSON each. Both sides limit what they read, and talk
+//! only to root and to their own user. Control characters in an answer are escaped, since it may be
+//! printed to a terminal. The socket is a file of the [registry](crate::registry).
 
 use std::io::{self, Read, Write};
 use std::marker::PhantomData;
@@ -23,9 +23,9 @@ use crate::user::{effective_user, is_system_user};
 
 /// How long either side waits for the other.
 pub const TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest request in bytes.
+/// The maximum length of a request in bytes.
 const MAX_REQUEST: usize = 4096;
-/// The longest answer in bytes: some 2000 flows.
+/// The maximum length of an answer in bytes: some 2000 flows.
 const MAX_ANSWER: usize = 1 << 20;
 /// The pause after a failed connection: an error of accept(2) may last for a while.
 const RETRY: Duration = Duration::from_millis(10);
@@ -34,17 +34,17 @@ const RETRY: Duration = Duration::from_millis(10);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// The counters, with the `flows` busiest flows where the daemon keeps any.
+    /// Return the counters, and the `flows` busiest flows if the daemon tracks any.
     Status {
-        /// The largest number of flows in the answer.
+        /// The maximum number of flows in the answer.
         flows: usize,
     },
-    /// Stop; the answer is the last counters.
+    /// Stop; the answer has the last counters.
     Stop,
 }
 
 impl Request {
-    /// The counters without flows.
+    /// Asks for the counters without flows.
     pub const STATUS: Request = Request::Status { flows: 0 };
 }
 
@@ -55,30 +55,30 @@ enum Answer<S> {
     Error(String),
 }
 
-/// Why a daemon gave no answer.
+/// Why a daemon did not answer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum AskError {
-    /// No daemon has the name.
+    /// There is no daemon of this name.
     NotRunning,
-    /// It is there, but refused, or failed in this way.
+    /// The daemon refused, or failed for this reason.
     Failed(String),
 }
 
-/// A control socket that nobody answers on yet.
+/// A bound control socket that is not served yet.
 #[derive(Debug)]
 pub struct Listener(UnixListener);
 
 impl Listener {
-    /// Binds a path. The caller must know that nobody else uses it, for instance by a lock.
+    /// Binds a path. The caller must ensure, for instance by a lock, that nobody else uses it.
     ///
     /// # Errors
-    /// The path cannot be bound.
+    /// If the path cannot be bound.
     pub(crate) fn bind(path: &Path) -> io::Result<Self> {
         UnixListener::bind(path).map(Self)
     }
 }
 
-/// Answers requests in a thread of its own, until it is dropped.
+/// Answers requests in a thread of its own until this is dropped.
 #[derive(Debug)]
 pub struct Server {
     stop: Arc<AtomicBool>,
@@ -87,11 +87,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Answers each line with a line. Only root and the user of this process are answered;
-    /// others get `refusal`.
+    /// Answers each line with a line. Only root and this process's user are answered; others get
+    /// `refusal`.
     ///
     /// # Errors
-    /// No thread can be started.
+    /// If a thread cannot be started.
     fn start(
         listener: Listener,
         refusal: String,
@@ -101,7 +101,7 @@ impl Server {
         let (accepting, stopped) = (Arc::clone(&listener), Arc::clone(&stop));
         let serve = move |stream: &UnixStream| match is_permitted(stream)? {
             true => talk(stream, &answer),
-            // Nothing is read: a stranger may never write.
+            // Do not read: an unknown client may never write.
             false => write_line(stream, &refusal),
         };
         let thread = std::thread::Builder::new()
@@ -128,7 +128,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        // The thread sits in accept(2), which this makes fail.
+        // The thread blocks in accept(2), which this makes fail.
         // SAFETY: a valid descriptor.
         unsafe { libc::shutdown(self.listener.as_raw_fd(), libc::SHUT_RDWR) };
         if let Some(thread) = self.thread.take() {
@@ -137,7 +137,7 @@ impl Drop for Server {
     }
 }
 
-/// A kind of daemon that answers a `Q` with an `S`: for most a [`Request`], with counters.
+/// A kind of daemon that answers a `Q` with an `S`: usually a [`Request`] with counters.
 #[derive(Debug)]
 pub struct Service<S, Q = Request> {
     kind: &'static str,
@@ -149,17 +149,17 @@ where
     S: Serialize + DeserializeOwned + 'static,
     Q: Serialize + DeserializeOwned + 'static,
 {
-    /// The daemons of this kind, for instance `gateway`.
+    /// A service for the daemons of this kind, for instance `gateway`.
     #[must_use]
     pub const fn new(kind: &'static str) -> Self {
         let talk = PhantomData;
         Self { kind, talk }
     }
 
-    /// Answers requests with what `answer` returns, until the server is dropped.
+    /// Answers requests with the result of `answer` until the server is dropped.
     ///
     /// # Errors
-    /// No thread can be started.
+    /// If a thread cannot be started.
     pub fn serve(
         &self,
         listener: Listener,
@@ -173,7 +173,7 @@ where
         })
     }
 
-    /// Asks the daemon that answers at a path.
+    /// Sends a request to the daemon at a path.
     ///
     /// # Errors
     /// See [`AskError`].
@@ -181,7 +181,7 @@ where
         self.ask_within(TIMEOUT, path, request)
     }
 
-    /// Asks a daemon that may take longer for its answer than [`ask`](Self::ask) waits.
+    /// Sends a request to a daemon that may take longer to answer than [`ask`](Self::ask) waits.
     ///
     /// # Errors
     /// See [`AskError`].
@@ -204,12 +204,12 @@ where
     }
 }
 
-/// Reads a request; an error says what is wrong with it.
+/// Parses a request; the error says what is wrong with it.
 fn request_of<Q: DeserializeOwned>(line: &str) -> Result<Q, String> {
     serde_json::from_str(line).map_err(|error| format!("the request is not understood: {error}"))
 }
 
-/// Reads JSON, and escapes the control characters in its strings: a terminal would obey them.
+/// Parses JSON, and escapes the control characters in its strings, which a terminal would obey.
 pub(crate) fn from_json<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
     let mut value: Value = serde_json::from_str(text)?;
     escape_control_characters(&mut value);
@@ -251,20 +251,20 @@ fn to_line<S: Serialize>(answer: &Answer<S>) -> String {
     serde_json::to_string(answer).unwrap_or_default()
 }
 
-/// Says whether the peer of a connection is root or the user of this process.
+/// Returns whether the peer of a connection is root or the user of this process.
 fn is_permitted(stream: &UnixStream) -> io::Result<bool> {
     let peer = peer_user(stream)?;
     Ok(peer == 0 || peer == effective_user())
 }
 
-/// Says whether the other side is one that may be asked. Root asks the daemons' own user, too.
+/// Returns whether the other side may be asked. Root also asks the daemons' own user.
 fn is_trusted(stream: &UnixStream) -> io::Result<bool> {
     let peer = peer_user(stream)?;
     Ok(is_permitted(stream)? || (effective_user() == 0 && is_system_user(peer)))
 }
 
-/// Returns the user who connected or, at the connecting side, who made the socket: one that has
-/// given up its rights since then counts as who it was.
+/// Returns the user who connected or, at the connecting side, who created the socket. A process
+/// that has dropped its privileges since then counts as the user that it was.
 fn peer_user(stream: &UnixStream) -> io::Result<u32> {
     let mut peer = libc::ucred {
         pid: 0,
@@ -288,7 +288,7 @@ fn peer_user(stream: &UnixStream) -> io::Result<u32> {
     Ok(peer.uid)
 }
 
-/// Answers one line. A peer that writes nothing gets nothing.
+/// Answers one line. A peer that writes nothing gets no answer.
 fn talk(stream: &UnixStream, answer: impl Fn(&str) -> String) -> io::Result<()> {
     match read_line(stream, MAX_REQUEST, TIMEOUT)? {
         line if line.is_empty() => Ok(()),
@@ -296,7 +296,7 @@ fn talk(stream: &UnixStream, answer: impl Fn(&str) -> String) -> io::Result<()> 
     }
 }
 
-/// Asks, if the other side is who it should be.
+/// Sends a request if the other side is trusted.
 fn exchange(stream: &UnixStream, line: &str, patience: Duration) -> io::Result<String> {
     if !is_trusted(stream)? {
         let user = peer_user(stream)?;
@@ -315,8 +315,8 @@ fn exchange(stream: &UnixStream, line: &str, patience: Duration) -> io::Result<S
     Ok(answer)
 }
 
-/// Reads a line of at most `max` bytes, which has to be there in time, however it is cut. What exceeds is not
-/// read, so that the line is cut.
+/// Reads a line of at most `max` bytes, which must arrive in time, in however many pieces. What
+/// exceeds `max` is not read, so that the line is truncated.
 fn read_line(mut stream: &UnixStream, max: usize, patience: Duration) -> io::Result<String> {
     let until = Instant::now() + patience;
     let mut line = Vec::new();
@@ -352,7 +352,7 @@ fn write_line(mut stream: &UnixStream, line: &str) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// A path of a test's own, in a directory that goes with this.
+    /// A socket path for one test, in a directory that is removed with this.
     struct Socket(std::path::PathBuf);
 
     impl Socket {
@@ -425,8 +425,8 @@ mod tests {
         }
     }
 
-    /// Any line: a request that can be written again, or an answer of one line that says why
-    /// not.
+    /// Any line is a request that can be written again, or gets an answer of one line that says
+    /// what is wrong.
     #[test]
     fn fuzz_request() {
         let seen = target("request", MAX_REQUEST).run(|bytes| {
@@ -461,7 +461,7 @@ mod tests {
         }
     }
 
-    /// Any answer of whoever made the socket: nothing in it can tell a terminal what to do.
+    /// Any answer, whoever made the socket: nothing in it can control a terminal.
     #[test]
     fn fuzz_answer() {
         let seen = target("answer", 16 << 10).run(|bytes| {
@@ -485,7 +485,7 @@ mod tests {
         assert!(seen.sayings >= 5, "{seen:?}");
     }
 
-    /// Whoever asks one byte after the other keeps the others waiting for no longer than one who is silent.
+    /// A client that sends its request byte by byte delays others no longer than a silent one.
     #[test]
     fn who_asks_slowly_is_not_waited_for() {
         let service = Service::<u32>::new("test-of-slow-clients");
@@ -495,7 +495,7 @@ mod tests {
         let mut slow = UnixStream::connect(path).unwrap();
         let began = Instant::now();
         let dripping = std::thread::spawn(move || {
-            // Until nobody reads any more.
+            // Until nobody reads any longer.
             while slow.write_all(b" ").is_ok() {
                 std::thread::sleep(TIMEOUT / 10);
             }

@@ -1,4 +1,4 @@
-//! The life of a daemon: start, ready, watchdog, stop, and the counters in between.
+//! The life of a daemon: start, readiness, watchdog, stop, and the counters in between.
 //!
 //! A library starts a [`Worker`] that does the work and can be stopped. A program [supervises]
 //! (Supervisor) it: it waits for signals, for a deadline and for the daemon's own end, and tells
@@ -23,34 +23,36 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::pipe2;
 use sd_notify::NotifyState;
 
-/// The longest wait before the daemon is looked at again.
+/// The maximum wait before the daemon is checked again.
 const TICK: Duration = Duration::from_millis(100);
 /// How often the counters are shown.
 const SHOW: Duration = Duration::from_secs(1);
-/// How often [`Lifecycle::wait_ended`] looks.
+/// How often [`Lifecycle::wait_ended`] polls.
 const POLL: Duration = Duration::from_millis(5);
-/// Tells a child the number of the pipe by which its parent waits until it works.
+/// The variable that tells a child the descriptor of the pipe on which its parent waits for
+/// readiness.
 const READY_FD: &str = "ACKWISE_READY_FD";
 
-/// Why a daemon has ended by itself.
+/// Why a daemon has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// A request over the control socket asked for it.
     Asked,
     /// Its interface was deleted.
     InterfaceGone,
-    /// A device of its own was deleted, or taken down.
+    /// A device of its own was deleted or taken down.
     DeviceGone,
-    /// It goes on, and does something else: whoever watches it begins anew.
+    /// It continues with other settings: whoever watches it starts over.
     Renewed,
 }
 
-/// Gives back the real-time priority that a service manager gave the process, for the calling thread:
-/// the one that re-emits goes first. A service manager may forbid it; then all have the same.
+/// Drops the real-time priority that a service manager gave the process, for the calling thread, so
+/// that the re-emitting thread has precedence. If a service manager forbids it, all threads keep
+/// the same priority.
 pub fn drop_realtime() {
     // The kernel's `struct sched_param` is one int.
     let priority: libc::c_int = 0;
-    // SAFETY: the priority outlives the call; the calling thread is meant.
+    // SAFETY: the priority outlives the call; 0 is the calling thread.
     unsafe {
         libc::syscall(
             libc::SYS_sched_setscheduler,
@@ -61,7 +63,7 @@ pub fn drop_realtime() {
     };
 }
 
-/// What a daemon's thread and its owner share. All methods may be called from any thread.
+/// State that a daemon's thread and its owner share. All methods may be called from any thread.
 #[derive(Debug)]
 pub struct Lifecycle {
     stop: AtomicBool,
@@ -71,10 +73,10 @@ pub struct Lifecycle {
 }
 
 impl Lifecycle {
-    /// Nothing has started yet.
+    /// A lifecycle in which nothing has started yet.
     ///
     /// # Errors
-    /// The process has too many descriptors.
+    /// If the process has too many descriptors.
     pub fn new() -> io::Result<Self> {
         let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
         Ok(Self {
@@ -92,13 +94,13 @@ impl Lifecycle {
         let _ = self.wake.write(1);
     }
 
-    /// Says whether the worker is to end.
+    /// Returns whether the worker is to end.
     #[must_use]
     pub fn should_stop(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// Waits until the worker is to end, but no longer than `timeout`. Says whether it is.
+    /// Waits until the worker is to end, at most for `timeout`. Returns whether it is to end.
     #[must_use]
     pub fn wait_stop(&self, timeout: Duration) -> bool {
         let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
@@ -110,10 +112,10 @@ impl Lifecycle {
         self.should_stop()
     }
 
-    /// Returns a descriptor that becomes readable, for good, when the worker is to end.
+    /// Returns a descriptor that becomes readable, and stays so, when the worker is to end.
     ///
     /// # Errors
-    /// The process has too many descriptors.
+    /// If the process has too many descriptors.
     pub fn wake_fd(&self) -> io::Result<OwnedFd> {
         self.wake.as_fd().try_clone_to_owned()
     }
@@ -124,7 +126,7 @@ impl Lifecycle {
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the worker has ended, but no longer than `timeout`.
+    /// Waits until the worker has ended, at most for `timeout`.
     pub fn wait_ended(&self, timeout: Duration) {
         let began = Instant::now();
         while self.ended().is_none() && began.elapsed() < timeout {
@@ -132,13 +134,13 @@ impl Lifecycle {
         }
     }
 
-    /// Makes the worker act as if the process were stopped: it gives no sign of life. For tests
-    /// of failing open.
+    /// Makes the worker act as if the process were stopped: it writes no heartbeat. For tests of
+    /// failing open.
     pub fn freeze(&self, frozen: bool) {
         self.frozen.store(frozen, Ordering::Release);
     }
 
-    /// Says whether the worker is to act as if the process were stopped.
+    /// Returns whether the worker is to act as if the process were stopped.
     #[must_use]
     pub fn is_frozen(&self) -> bool {
         self.frozen.load(Ordering::Acquire)
@@ -163,10 +165,10 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts `work` in a thread of this name (at most 15 bytes). It returns why it ended.
+    /// Starts `work` in a thread with this name (at most 15 bytes). `work` returns why it ended.
     ///
     /// # Errors
-    /// No thread can be started.
+    /// If no thread can be started.
     pub fn spawn(
         name: &str,
         lifecycle: Arc<Lifecycle>,
@@ -201,40 +203,40 @@ impl Drop for Worker {
 pub trait Daemon {
     /// The counters.
     type Stats;
-    /// Why they cannot be read.
+    /// The error if they cannot be read.
     type Error;
 
     /// Reads the counters.
     ///
     /// # Errors
-    /// The daemon's programs or maps are gone.
+    /// If the daemon's programs or maps are gone.
     fn stats(&self) -> Result<Self::Stats, Self::Error>;
 
-    /// Returns why the daemon has ended by itself, if it has.
+    /// Returns why the daemon has ended, if it has.
     fn ended(&self) -> Option<Ended>;
 
-    /// Says whether the daemon worked between two looks at its counters. The service manager's
-    /// watchdog hears nothing while it does not.
+    /// Returns whether the daemon worked between two readings of its counters. If it did not, the
+    /// service manager's watchdog is not notified.
     fn is_alive(_before: &Self::Stats, _now: &Self::Stats) -> bool {
         true
     }
 }
 
-/// What has ended a run of a daemon.
+/// What ended a run of a daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// A signal, by its name.
     Signal(&'static str),
     /// The deadline.
     Deadline,
-    /// The end of the process that started it, and waited until it worked.
+    /// The end of the parent process, which started it and waited for its readiness.
     ParentGone,
-    /// The daemon itself.
+    /// The end of the daemon.
     Ended(Ended),
 }
 
-/// Waits until a child that is a daemon works. The child ends when this is dropped, however this process
-/// ends.
+/// Waits until a child that runs a daemon is ready. When this is dropped, or this process ends in
+/// any way, the child ends.
 #[derive(Debug)]
 pub struct Readiness {
     pipe: File,
@@ -242,11 +244,11 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// Lets what `command` starts say so by [`Supervisor::ready`]. The command is for one start,
-    /// and has to be dropped then.
+    /// Lets the process that `command` starts report by [`Supervisor::ready`]. The command may
+    /// start one process and must be dropped then.
     ///
     /// # Errors
-    /// The process has too many descriptors.
+    /// If the process has too many descriptors.
     pub fn of(command: &mut Command) -> io::Result<Self> {
         let (mine, its) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
         command.env(READY_FD, its.as_raw_fd().to_string());
@@ -262,7 +264,7 @@ impl Readiness {
         })
     }
 
-    /// Says whether the child works by now, or has ended.
+    /// Returns whether the child is ready by now, or has ended.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         match (&self.pipe).read(&mut [0]) {
@@ -274,14 +276,14 @@ impl Readiness {
         }
     }
 
-    /// Says whether it has said that it works, by the last look.
+    /// Returns whether the child had reported readiness at the last check.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.is_ready.get()
     }
 }
 
-/// What tells a parent that its child works, and the child that its parent is gone.
+/// The pipe that tells a parent that its child is ready, and the child that its parent is gone.
 struct Parent {
     pipe: File,
     is_told: Cell<bool>,
@@ -290,12 +292,12 @@ struct Parent {
 impl Parent {
     fn tell(&self) {
         if !self.is_told.replace(true) {
-            // One that does not wait any more need not know.
+            // A parent that no longer waits need not know.
             let _ = (&self.pipe).write_all(b"\n");
         }
     }
 
-    /// Nobody has the other end of the pipe any more.
+    /// Returns whether the other end of the pipe is closed.
     fn is_gone(&self) -> bool {
         let mut fds = [PollFd::new(self.pipe.as_fd(), PollFlags::empty())];
         let _ = poll(&mut fds, PollTimeout::ZERO);
@@ -305,17 +307,17 @@ impl Parent {
     }
 }
 
-/// Returns the pipe of a parent that waits, if there is one, and keeps it from other processes.
+/// Returns the pipe of a waiting parent, if there is one, and marks it close-on-exec.
 fn waiting_parent() -> Option<File> {
     let number: RawFd = std::env::var(READY_FD).ok()?.parse().ok()?;
     if number <= libc::STDERR_FILENO {
         return None;
     }
-    // SAFETY: no pointers. Nothing happens to a number that is no descriptor.
+    // SAFETY: no pointers. The call fails for a number that is not a descriptor.
     if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
         return None;
     }
-    // SAFETY: it is open, and the parent says that it is this process's own.
+    // SAFETY: it is open, and the parent has given it to this process alone.
     Some(unsafe { File::from_raw_fd(number) })
 }
 
@@ -325,7 +327,7 @@ pub struct Supervisor {
     hangup: RefCell<Option<Box<dyn Fn()>>>,
     parent: Option<Parent>,
     watchdog: Option<Duration>,
-    /// The last sign of life, of whichever run.
+    /// When the watchdog was last notified, in any run.
     beaten: Cell<Instant>,
 }
 
@@ -339,12 +341,13 @@ impl std::fmt::Debug for Supervisor {
 
 impl Supervisor {
     /// Blocks SIGINT, SIGTERM and SIGHUP in this thread and those that it starts from now on, and
-    /// waits for them itself. Call this before any other thread is started, and once.
+    /// waits for them itself. Call this once, before any other thread is started.
     ///
     /// # Errors
-    /// The kernel refuses a signal descriptor.
+    /// If the kernel refuses a signal descriptor.
     pub fn new() -> io::Result<Self> {
-        // Who ignores it, by inheritance, too, does not hear how a child has ended (wait(2)).
+        // If SIGCHLD is ignored, which may be inherited, the exit status of children is lost
+        // (wait(2)).
         // SAFETY: no handler of this process is replaced.
         unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }?;
         let mut set = SigSet::empty();
@@ -364,12 +367,12 @@ impl Supervisor {
         })
     }
 
-    /// Does this on SIGHUP from now on, which ends nothing any more.
+    /// Calls `act` on SIGHUP from now on, instead of ending.
     pub fn on_hangup(&self, act: impl Fn() + 'static) {
         *self.hangup.borrow_mut() = Some(Box::new(act));
     }
 
-    /// Tells the service manager and a parent that waits that the daemon works, with a line for
+    /// Tells the service manager and a waiting parent that the daemon is ready, with a line for
     /// `systemctl status`.
     pub fn ready(&self, status: &str) {
         if let Some(parent) = &self.parent {
@@ -384,11 +387,11 @@ impl Supervisor {
     }
 
     /// Waits until something ends the daemon, and returns what that was. About once per second
-    /// `describe` makes a line of the counters before, the counters now and the time between
-    /// them; `show`, if there is one, shows it to a person.
+    /// `describe` makes a line from the previous counters, the current ones and the time between
+    /// them; `show`, if given, shows it to a person.
     ///
     /// # Errors
-    /// The daemon's counters cannot be read.
+    /// If the daemon's counters cannot be read.
     pub fn run<D: Daemon>(
         &self,
         daemon: &D,
@@ -396,7 +399,7 @@ impl Supervisor {
         describe: impl Fn(&D::Stats, &D::Stats, Duration) -> String,
         show: Option<&dyn Fn(&str)>,
     ) -> Result<Outcome, D::Error> {
-        // The service manager wants a sign of life within `watchdog`: send two.
+        // The service manager expects a notification within `watchdog`: send two.
         let beat = self.watchdog.map(|watchdog| watchdog / 2);
         let mut shown = Instant::now();
         let mut before = daemon.stats()?;
@@ -425,7 +428,7 @@ impl Supervisor {
             if !is_beat_due && (show.is_none() || took < SHOW) {
                 continue;
             }
-            // Reading the counters is a part of the sign of life: a stuck daemon fails here.
+            // Reading the counters is part of the check: a stuck daemon fails here.
             let now = daemon.stats()?;
             let line = describe(&before, &now, took);
             if let Some(show) = show {
@@ -441,10 +444,10 @@ impl Supervisor {
         }
     }
 
-    /// Returns the next signal, if one comes in time.
+    /// Returns the next signal, if one arrives in time.
     fn wait_signal(&self, timeout: Duration) -> Option<Signal> {
         let mut fds = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
-        // Rounded up: at the end of a deadline this must not become a busy loop.
+        // Round up, so that this does not become a busy loop just before the deadline.
         let ms = u16::try_from(timeout.as_millis() + 1).unwrap_or(u16::MAX);
         let _ = poll(&mut fds, PollTimeout::from(ms));
         let info = self.signals.read_signal().ok().flatten()?;
@@ -452,7 +455,7 @@ impl Supervisor {
     }
 }
 
-/// Tells the service manager, if there is one. That it does not listen is no reason to stop.
+/// Notifies the service manager, if there is one. A failure is no reason to stop.
 fn notify(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
         tracing::debug!("sd_notify: {error}");

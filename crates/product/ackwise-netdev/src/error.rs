@@ -1,17 +1,17 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why the operating system did not do its part.
+/// Why a request to the operating system failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The process lacks a right.
+    /// The process lacks a capability.
     #[error(
         "not permitted to {what}: run as root, or with CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and \
          CAP_PERFMON"
     )]
     Permission {
-        /// What was refused.
+        /// The operation that was refused.
         what: &'static str,
     },
     /// There is no such interface in this network namespace.
@@ -28,19 +28,19 @@ pub enum Error {
         /// `ARPHRD_*` of the kernel.
         arphrd: u16,
     },
-    /// What is sent by the interface does not leave.
+    /// Packets sent through the interface do not leave.
     #[error(
         "{0} is an ifb device, which drops what ackwise sends by it: take the interface whose packets \
          are redirected to it"
     )]
     Ifb(String),
-    /// The kernel has no tcx, and nothing else was asked for.
+    /// The kernel has no tcx, and only tcx was asked for.
     #[error(
         "this kernel has no tcx (Linux 6.6 and newer): attach with clsact, or leave the choice to \
          ackwise (auto)"
     )]
     NoTcx {
-        /// What the kernel said.
+        /// The kernel's error.
         why: String,
     },
     /// A device of this process was deleted by somebody else.
@@ -51,18 +51,18 @@ pub enum Error {
     Program {
         /// The interface.
         interface: String,
-        /// What the kernel and the loader said about it.
+        /// The error of the kernel and the loader.
         why: String,
     },
-    /// A part of the embedded object is not what this loader was built with.
+    /// A part of the embedded object is not as this loader was built for.
     #[error("the embedded BPF object has no usable {0}: rebuild ackwise")]
     Object(String),
     /// A map of a program cannot be read or written.
     #[error("the BPF map {map}: {why}")]
     Map {
-        /// Its name.
+        /// The name of the map.
         map: String,
-        /// What the kernel and the loader said.
+        /// The error of the kernel and the loader.
         why: String,
     },
     /// The registry of daemons, or a file of it, cannot be used.
@@ -79,28 +79,28 @@ pub enum Error {
     /// There is no such user.
     #[error("there is no user '{0}': create it, or name another one")]
     NoUser(String),
-    /// Only root becomes another user.
+    /// Only root can become another user.
     #[error(
         "this process is of user {me} and cannot become '{user}': start it as root, or as '{user}'"
     )]
     NotRoot {
-        /// The number of its user.
+        /// The uid of the process.
         me: u32,
-        /// Who it was to become.
+        /// The user that it was to become.
         user: String,
     },
-    /// Rights could not be given up.
+    /// Privileges could not be dropped.
     #[error("cannot {what}: {why}; the daemon does not run with rights that it does not need")]
     Privileges {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         why: String,
     },
     /// A system call failed.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried, as in [`Error::system`].
+        /// The operation, as in [`Error::system`].
         what: &'static str,
         /// The cause.
         source: io::Error,
@@ -108,7 +108,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Makes the error for rights that could not be given up.
+    /// The error for privileges that could not be dropped.
     pub(crate) fn privileges(what: &'static str, why: &dyn std::fmt::Display) -> Error {
         Error::Privileges {
             what,
@@ -116,8 +116,8 @@ impl Error {
         }
     }
 
-    /// Returns a function for `map_err` that says what was tried: "open a packet socket", which follows
-    /// "cannot" or "not permitted to".
+    /// Returns a function for `map_err` that adds the operation: "open a packet socket", which
+    /// follows "cannot" or "not permitted to".
     pub fn system(what: &'static str) -> impl FnOnce(io::Error) -> Error {
         move |source| match source.kind() {
             io::ErrorKind::PermissionDenied => Error::Permission { what },

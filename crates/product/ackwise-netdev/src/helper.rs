@@ -1,9 +1,10 @@
-//! A process that keeps rights which its daemon gives up, to do one thing with them.
+//! A process that keeps privileges which its daemon drops, for a single purpose.
 //!
-//! It is started before the daemon gives up its own. It keeps the BPF objects that the daemon has
-//! loaded and one socket, and ends when the daemon does, however that ends: nothing that it keeps
-//! holds an attachment. A request is a message, and so is the answer, which may bring descriptors. Both
-//! begin with the number of the request, since one that was given up is answered all the same.
+//! It is started before the daemon drops its own. It keeps the BPF objects that the daemon has
+//! loaded and one socket, and ends when the daemon does, in whatever way: nothing that it keeps
+//! holds an attachment. A request is one message, and so is the answer, which may carry
+//! descriptors. Both begin with the number of the request, since a request that was given up is
+//! answered all the same.
 
 use std::ffi::CStr;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -28,42 +29,43 @@ use crate::rights::{become_user, held_of, keep_only};
 use crate::system_calls::{self, prctl};
 use crate::user::User;
 
-/// The longest message in bytes.
+/// The maximum length of a message in bytes.
 const MAX_MESSAGE: usize = 4096;
-/// The most descriptors in an answer.
+/// The maximum number of descriptors in an answer.
 const MAX_DESCRIPTORS: usize = 8;
-/// What the descriptors that it keeps are called in `/proc/self/fd`.
+/// The targets in `/proc/self/fd` of the descriptors that it keeps.
 const KEPT: [&str; 3] = [
     "anon_inode:bpf-map",
     "anon_inode:bpf-prog",
     "anon_inode:btf",
 ];
-/// The length of the number before a request and before its answer.
+/// The length of the number at the start of a request and of its answer.
 const NUMBER: usize = 4;
-/// The pause between two looks whether an answer is still wanted, and whether the process has ended.
+/// The interval at which to check whether an answer is still wanted, and whether the process has
+/// ended.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long the process may take to end: what it does at the moment it finishes.
+/// How long the process may take to end, since it finishes its current work first.
 const ENDING: Duration = Duration::from_secs(2);
-/// The first byte of what is answered.
+/// The first byte of an answer, after the number.
 const DONE: u8 = 0;
 const REFUSED: u8 = 1;
 
 /// The process that loads BPF programs.
 #[derive(Debug)]
 pub struct Helper {
-    /// There until this is dropped.
+    /// `Some` until this is dropped.
     socket: Option<OwnedFd>,
     process: Pid,
     asked: AtomicU32,
 }
 
 impl Helper {
-    /// Starts a process of this name (at most 15 bytes) that may load BPF programs and does what
-    /// `answer` does. It becomes the user that the daemon becomes. This process must have one
-    /// thread.
+    /// Starts a process with this name (at most 15 bytes) that may load BPF programs and answers
+    /// requests with the result of `answer`. It becomes the same user as the daemon. This process
+    /// must have one thread.
     ///
     /// # Errors
-    /// There is no such user, or the system refuses a socket or a process.
+    /// If there is no such user, or the system refuses a socket or a process.
     pub fn start(
         name: &CStr,
         user: Option<&str>,
@@ -74,14 +76,14 @@ impl Helper {
         let kind = SockType::SeqPacket;
         let (mine, its) =
             socketpair(AddressFamily::Unix, kind, None, SockFlag::SOCK_CLOEXEC).map_err(failed)?;
-        // SAFETY: this process has one thread, so the child may do what it likes.
+        // SAFETY: this process has one thread, so the child may do anything.
         match unsafe { fork() }.map_err(failed)? {
             ForkResult::Child => {
                 let code = match prepare(name, user.as_ref(), &its) {
                     Ok(()) => serve(&its, answer),
                     Err(_) => 1,
                 };
-                // SAFETY: ends this process without the destructors of what it has of its parent.
+                // SAFETY: ends this process without running the destructors of what it inherited.
                 unsafe { libc::_exit(code) }
             }
             ForkResult::Parent { child } => Ok(Self {
@@ -92,10 +94,10 @@ impl Helper {
         }
     }
 
-    /// Asks, and waits for the answer and its descriptors as long as they are wanted.
+    /// Sends a request, and waits for the answer and its descriptors while it is wanted.
     ///
     /// # Errors
-    /// The process has ended, takes too long, or says why it refuses; or nobody wants the answer.
+    /// If the process has ended, takes too long or refuses, or if the answer is no longer wanted.
     pub fn ask(
         &self,
         request: &[u8],
@@ -123,7 +125,7 @@ impl Helper {
             let (length, descriptors) = receive(socket, &mut message)?;
             let said = message[..length].split_first_chunk::<NUMBER>();
             let (its_number, said) = said.ok_or_else(gone)?;
-            // The descriptors of an answer that comes too late are closed.
+            // The descriptors of a late answer are closed.
             if *its_number != number {
                 continue;
             }
@@ -140,7 +142,8 @@ impl Drop for Helper {
     fn drop(&mut self) {
         drop(self.socket.take());
         let began = Instant::now();
-        // It ends when it has finished what it does. That holds nothing up: it keeps no attachment.
+        // The process ends after its current work. That delays nothing, since it keeps no
+        // attachment.
         while let Ok(WaitStatus::StillAlive) = waitpid(self.process, Some(WaitPidFlag::WNOHANG)) {
             if began.elapsed() > ENDING {
                 return;
@@ -150,7 +153,7 @@ impl Drop for Helper {
     }
 }
 
-/// Waits for a message, or its end, for a moment.
+/// Waits briefly for a message, or for the end of the connection.
 fn is_readable(socket: &OwnedFd) -> io::Result<bool> {
     let timeout = PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::MAX);
     let descriptor = std::os::fd::AsFd::as_fd(socket);
@@ -169,7 +172,7 @@ fn receive(socket: &OwnedFd, message: &mut [u8]) -> io::Result<(usize, Vec<Owned
     let mut descriptors = Vec::new();
     for control in got.cmsgs()? {
         if let ControlMessageOwned::ScmRights(numbers) = control {
-            // SAFETY: the kernel has just made them for the caller.
+            // SAFETY: the kernel has just created them for the caller.
             let owned = |number| unsafe { OwnedFd::from_raw_fd(number) };
             descriptors.extend(numbers.into_iter().map(owned));
         }
@@ -177,14 +180,14 @@ fn receive(socket: &OwnedFd, message: &mut [u8]) -> io::Result<(usize, Vec<Owned
     Ok((got.bytes, descriptors))
 }
 
-/// In the child: keeps what it needs, and gives up everything else.
+/// In the child: keeps what it needs, and drops everything else.
 fn prepare(name: &CStr, user: Option<&User>, socket: &OwnedFd) -> Result<(), Error> {
     let failed = |error: &dyn std::fmt::Display| Error::privileges("set up the helper", error);
-    // A signal to all processes of a terminal or a unit is the daemon's to obey.
+    // Signals to all processes of a terminal or a unit are left to the daemon.
     SigSet::all().thread_block().map_err(|e| failed(&e))?;
     close_others(socket).map_err(|e| failed(&e))?;
     prctl(libc::PR_SET_NAME, name.as_ptr() as libc::c_ulong)?;
-    // The verifier may take a second, which is not its daemon's real-time thread's to lose.
+    // The verifier may take a second, which must not delay the daemon's real-time thread.
     drop_realtime();
     let _ = caps::clear(None, CapSet::Bounding);
     become_user(user)?;
@@ -196,7 +199,7 @@ fn prepare(name: &CStr, user: Option<&User>, socket: &OwnedFd) -> Result<(), Err
     keep_only(&held_of(&wanted)?, &system_calls::of_loader())
 }
 
-/// Closes every descriptor but the socket and those of BPF objects that hold no attachment.
+/// Closes every descriptor except the socket and those of BPF objects that hold no attachment.
 fn close_others(socket: &OwnedFd) -> io::Result<()> {
     let null = std::fs::File::options()
         .read(true)
@@ -212,7 +215,7 @@ fn close_others(socket: &OwnedFd) -> io::Result<()> {
     }
     others.retain(|number| *number > 2 && ![socket.as_raw_fd(), null.as_raw_fd()].contains(number));
     for number in others {
-        // SAFETY: no pointers. Who owned it is not dropped: this process ends by _exit.
+        // SAFETY: no pointers. The owner is not dropped, since this process ends by _exit.
         unsafe { libc::close(number) };
     }
     for number in 0..=2 {

@@ -6,10 +6,11 @@ use std::mem::zeroed;
 use std::net::Ipv4Addr;
 use std::os::fd::AsRawFd;
 
-/// Flags of an interface, as SIOCGIFFLAGS has them.
+/// The flags of an interface, as SIOCGIFFLAGS returns them.
 pub type Flags = libc::c_int;
 
-/// Returns an `ifreq` that names an interface. A name that is too long is cut, as the kernel would.
+/// Returns an `ifreq` that names an interface. A name that is too long is truncated, as by the
+/// kernel.
 pub fn named(name: &str) -> libc::ifreq {
     // SAFETY: plain data, for which zero is a value.
     let mut request: libc::ifreq = unsafe { zeroed() };
@@ -25,7 +26,7 @@ pub fn name_of(request: &libc::ifreq) -> String {
     text_of(&request.ifr_name)
 }
 
-/// Returns a name up to its end. The kernel takes any bytes; those that are no UTF-8 are replaced.
+/// Returns a name up to its NUL. The kernel takes any bytes; invalid UTF-8 is replaced.
 fn text_of(name: &[libc::c_char]) -> String {
     let bytes = name.iter().take_while(|c| **c != 0);
     let bytes: Vec<u8> = bytes.map(|c| c.to_ne_bytes()[0]).collect();
@@ -35,7 +36,7 @@ fn text_of(name: &[libc::c_char]) -> String {
 /// Calls an ioctl that reads an `ifreq`, and may fill it in.
 ///
 /// # Errors
-/// What the ioctl says.
+/// The error of the ioctl.
 pub fn ioctl(
     fd: &impl AsRawFd,
     operation: libc::c_ulong,
@@ -67,7 +68,7 @@ fn ethtool(name: &str, command: u32, data: u32) -> io::Result<u32> {
 /// Returns a value by `SIOCETHTOOL` that is a `struct ethtool_value`; `command` is an `ETHTOOL_G*`.
 ///
 /// # Errors
-/// There is no such interface, or its driver does not know the command.
+/// If there is no such interface, or its driver does not know the command.
 pub fn ethtool_value(name: &str, command: u32) -> io::Result<u32> {
     ethtool(name, command, 0)
 }
@@ -75,7 +76,7 @@ pub fn ethtool_value(name: &str, command: u32) -> io::Result<u32> {
 /// Sets a value by `SIOCETHTOOL` that is a `struct ethtool_value`; `command` is an `ETHTOOL_S*`.
 ///
 /// # Errors
-/// The driver does not know the command, or refuses.
+/// If the driver does not know the command, or refuses.
 pub fn set_ethtool_value(name: &str, command: u32, value: u32) -> io::Result<()> {
     ethtool(name, command, value).map(drop)
 }
@@ -83,7 +84,7 @@ pub fn set_ethtool_value(name: &str, command: u32, value: u32) -> io::Result<()>
 /// Returns the interface's flags.
 ///
 /// # Errors
-/// There is no such interface.
+/// If there is no such interface.
 pub fn flags(fd: &impl AsRawFd, name: &str) -> io::Result<Flags> {
     let mut request = named(name);
     ioctl(fd, libc::SIOCGIFFLAGS, &mut request)?;
@@ -94,7 +95,7 @@ pub fn flags(fd: &impl AsRawFd, name: &str) -> io::Result<Flags> {
 /// Sets flags of the interface, and leaves the others as they are.
 ///
 /// # Errors
-/// There is no such interface, or a right is missing.
+/// If there is no such interface, or a capability is missing.
 pub fn add_flags(fd: &impl AsRawFd, name: &str, more: Flags) -> io::Result<()> {
     let mut request = named(name);
     request.ifr_ifru.ifru_flags = (flags(fd, name)? | more) as libc::c_short;
@@ -104,7 +105,7 @@ pub fn add_flags(fd: &impl AsRawFd, name: &str, more: Flags) -> io::Result<()> {
 /// Returns the interface's MTU in bytes.
 ///
 /// # Errors
-/// There is no such interface.
+/// If there is no such interface.
 pub fn mtu(fd: &impl AsRawFd, name: &str) -> io::Result<u32> {
     let mut request = named(name);
     ioctl(fd, libc::SIOCGIFMTU, &mut request)?;
@@ -115,7 +116,7 @@ pub fn mtu(fd: &impl AsRawFd, name: &str) -> io::Result<u32> {
 /// Sets the interface's MTU in bytes.
 ///
 /// # Errors
-/// There is no such interface, it does not take this MTU, or a right is missing.
+/// If there is no such interface, it does not support this MTU, or a capability is missing.
 pub fn set_mtu(fd: &impl AsRawFd, name: &str, mtu: u32) -> io::Result<()> {
     let mut request = named(name);
     request.ifr_ifru.ifru_mtu = mtu as libc::c_int;
@@ -125,7 +126,7 @@ pub fn set_mtu(fd: &impl AsRawFd, name: &str, mtu: u32) -> io::Result<()> {
 /// Sets the length of the interface's transmit queue in packets.
 ///
 /// # Errors
-/// There is no such interface, or a right is missing.
+/// If there is no such interface, or a capability is missing.
 pub fn set_tx_queue_len(fd: &impl AsRawFd, name: &str, packets: i32) -> io::Result<()> {
     let mut request = named(name);
     request.ifr_ifru.ifru_metric = packets;
@@ -135,7 +136,7 @@ pub fn set_tx_queue_len(fd: &impl AsRawFd, name: &str, packets: i32) -> io::Resu
 /// Returns the interface's link type, an `ARPHRD_*` of the kernel.
 ///
 /// # Errors
-/// There is no such interface.
+/// If there is no such interface.
 pub fn link_type(fd: &impl AsRawFd, name: &str) -> io::Result<u16> {
     let mut request = named(name);
     ioctl(fd, libc::SIOCGIFHWADDR, &mut request)?;
@@ -146,7 +147,7 @@ pub fn link_type(fd: &impl AsRawFd, name: &str) -> io::Result<u16> {
 /// Gives the interface an IPv4 address.
 ///
 /// # Errors
-/// There is no such interface, or a right is missing.
+/// If there is no such interface, or a capability is missing.
 pub fn set_address(name: &str, address: Ipv4Addr) -> io::Result<()> {
     let mut request = named(name);
     let to: *mut libc::sockaddr_in = (&raw mut request.ifr_ifru).cast();
@@ -159,14 +160,14 @@ pub fn set_address(name: &str, address: Ipv4Addr) -> io::Result<()> {
     ioctl(&socket, libc::SIOCSIFADDR, &mut request)
 }
 
-/// Returns the index of an interface of this network namespace.
+/// Returns the index of an interface in this network namespace.
 pub fn index_of(name: &str) -> Option<u32> {
     let name = CString::new(name).ok()?;
     // SAFETY: a terminated string.
     Some(unsafe { libc::if_nametoindex(name.as_ptr()) }).filter(|index| *index != 0)
 }
 
-/// Returns the name of the interface of this network namespace that has an index.
+/// Returns the name of the interface with this index in this network namespace.
 #[must_use]
 pub fn name_at(index: u32) -> Option<String> {
     let mut name = [0 as libc::c_char; libc::IF_NAMESIZE];
@@ -177,11 +178,11 @@ pub fn name_at(index: u32) -> Option<String> {
     Some(text_of(&name))
 }
 
-/// Returns the name by which `/proc`, `/sys` and others know the interface with this index, which was
-/// found by `name`: that may be an alternative one (`ip link property`).
+/// Returns the name by which `/proc`, `/sys` and others know the interface with this index. `name`,
+/// by which it was found, may be an alternative one (`ip link property`).
 #[must_use]
 pub fn own_name(index: u32, name: &str) -> String {
-    // One that is no UTF-8 finds nothing.
+    // A name that is not valid UTF-8 finds nothing.
     let own = name_at(index).filter(|own| index_of(own) == Some(index));
     own.unwrap_or_else(|| name.to_owned())
 }

@@ -1,4 +1,4 @@
-//! An interface of the network namespace that the calling thread is in.
+//! An interface in the network namespace of the calling thread.
 
 use ackwise_policy::LinkKind;
 
@@ -17,13 +17,13 @@ const ARPHRD_BARE: [u16; 3] = [512, 519, 65534];
 /// An interface of this network namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name.
+    /// The name of the interface.
     pub name: String,
-    /// Its index.
+    /// The index of the interface.
     pub index: u32,
-    /// Which header its packets begin with.
+    /// The header with which its packets begin.
     pub kind: LinkKind,
-    /// Its MTU in bytes when this was made.
+    /// The MTU in bytes at the time of the lookup.
     pub mtu: u32,
 }
 
@@ -40,7 +40,7 @@ impl Interface {
     /// Looks an interface up by its name, or by an alternative one.
     ///
     /// # Errors
-    /// There is no such interface, ackwise does not know its link type, or nothing can be sent by it.
+    /// If there is no such interface, its link type is not supported, or it cannot send packets.
     pub fn find(name: &str) -> Result<Self, Error> {
         let missing = || Error::NoInterface(name.to_owned());
         let index = index_of(name).ok_or_else(missing)?;
@@ -59,7 +59,7 @@ impl Interface {
                 });
             }
         };
-        // It takes only what the kernel has redirected to it.
+        // An ifb device takes only what the kernel redirects to it.
         let link = Netlink::open().and_then(|mut netlink| netlink.link(index));
         let link = link.map_err(Error::system("read the link"))?;
         if link.is_ifb() {
@@ -74,7 +74,7 @@ impl Interface {
         })
     }
 
-    /// Returns the length in bytes of the link header of its packets, without VLAN tags.
+    /// Returns the length in bytes of its packets' link header, without VLAN tags.
     #[must_use]
     pub fn header_len(&self) -> u8 {
         match self.kind {
@@ -83,14 +83,14 @@ impl Interface {
         }
     }
 
-    /// Says whether the interface is still in this network namespace.
+    /// Returns whether the interface is still in this network namespace.
     #[must_use]
     pub fn exists(&self) -> bool {
         exists(self.index)
     }
 }
 
-/// Says whether this network namespace has an interface with this index.
+/// Returns whether this network namespace has an interface with this index.
 #[must_use]
 pub fn exists(index: u32) -> bool {
     ifreq::name_at(index).is_some()

@@ -1,14 +1,15 @@
-//! A process that clears up when a daemon ends that may not do so itself.
+//! A process that cleans up after a daemon that lacks the permission to do so itself.
 //!
-//! A daemon that becomes another user cannot write in the registry's directory any more. Before,
-//! it starts this process, which belongs to the owner of the directory, has no capability and may
-//! make seven system calls. It waits on a pipe for the daemon's end, `kill -9` included, and removes
-//! the daemon's files. As long as it lives it holds the daemon's lock, too, so that nobody else has
-//! the claim meanwhile.
+//! A daemon that becomes another user can no longer write in the registry's directory. Before that
+//! it starts this process, which runs as the owner of the directory, has no capability and may make
+//! seven system calls. It waits on a pipe for the end of the daemon, even by `kill -9`, and removes
+//! the daemon's files. While it lives it also holds the daemon's lock, so that nobody else gets the
+//! claim meanwhile.
 //!
-//! A daemon that has replaced a queue discipline starts one that puts it back first. That one keeps
-//! CAP_NET_ADMIN and a netlink socket. What it cannot put back stays in the files. It also sets the
-//! rate of the cake that is there meanwhile, which the daemon tells it over the pipe: 8 bytes a rate, bit/s.
+//! A daemon that has replaced a queue discipline starts a process that restores it first. This one
+//! keeps CAP_NET_ADMIN and a netlink socket. What it cannot restore stays recorded in the files. It
+//! also sets the rate of the daemon's cake, which the daemon sends over the pipe: 8 bytes per rate,
+//! bit/s.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -30,7 +31,7 @@ use crate::rights::{become_user, keep_only};
 use crate::system_calls::{self, prctl};
 use crate::user::User;
 
-/// The exit code of a janitor that could not put a queue discipline back.
+/// The exit code of a janitor that could not restore a queue discipline.
 const NOT_RESTORED: i32 = 2;
 
 /// The daemon's end of the pipe, and the process at the other end.
@@ -40,31 +41,31 @@ pub(crate) struct Janitor {
     process: Pid,
 }
 
-/// Has the rate of the cake of ackwise set by the process that will put back what was there before it. That
-/// process ends when neither its [`Entry`](crate::registry::Entry) nor one of these is left.
+/// Sets the rate of ackwise's cake through the process that will restore the queue discipline. That
+/// process ends when its [`Entry`](crate::registry::Entry) and all of these are gone.
 #[derive(Debug)]
 pub struct RateSetter(OwnedFd);
 
 impl RateSetter {
-    /// Asks for a rate in bit/s, and does not wait until it is set. It is not set if the root of the interface is
-    /// another one by then.
+    /// Requests a rate in bit/s, and does not wait until it is set. It is not set if the root of
+    /// the interface is no longer ackwise's.
     ///
     /// # Errors
-    /// The process is gone, or does not keep up.
+    /// If the process is gone, or does not keep up.
     pub fn set(&self, rate_bps: u64) -> io::Result<()> {
-        // So few bytes are written whole, or not at all (pipe(7), PIPE_BUF).
+        // So few bytes are written completely or not at all (pipe(7), PIPE_BUF).
         nix::unistd::write(&self.0, &rate_bps.to_ne_bytes())?;
         Ok(())
     }
 }
 
-/// The descriptors that the process keeps, before they get their numbers.
+/// The descriptors that the process keeps, before they are renumbered.
 struct Kept {
     pipe: RawFd,
     lock: RawFd,
-    /// Where it says that it is ready.
+    /// The pipe on which it reports that it is ready.
     ready: RawFd,
-    /// The netlink socket, if there is a queue discipline to put back.
+    /// The netlink socket, if there is a queue discipline to restore.
     netlink: Option<RawFd>,
 }
 
@@ -75,11 +76,11 @@ pub(crate) const READY: RawFd = 2;
 const NETLINK: RawFd = 3;
 
 impl Janitor {
-    /// Starts the process as `owner`, a user with a group. It puts back what was `replaced` before
+    /// Starts the process as `owner`, a user with a group. It restores what was `replaced` before
     /// it removes the files. This process must have one thread.
     ///
     /// # Errors
-    /// The system refuses a pipe, a socket or a process, or something that the process needs.
+    /// If the system refuses a pipe, a socket or a process, or something that the process needs.
     pub fn start(
         owner: &User,
         lock: &File,
@@ -88,13 +89,13 @@ impl Janitor {
     ) -> Result<Self, Error> {
         let failed = |error: nix::Error| Error::system("start a process")(error.into());
         let names: Vec<_> = files.iter().filter_map(|path| c_string(path)).collect();
-        // The kernel asks who opened a netlink socket: it has to be this process.
+        // The kernel checks who opened a netlink socket: it must be this process.
         let netlink = replaced.map(|_| Netlink::open()).transpose();
         let netlink = netlink.map_err(Error::system("open a netlink socket"))?;
         let netlink = netlink.map(Netlink::into_socket);
         let (waiting, alive) = pipe2(OFlag::O_CLOEXEC).map_err(failed)?;
         let (told, ready) = pipe2(OFlag::O_CLOEXEC).map_err(failed)?;
-        // SAFETY: this process has one thread, so the child may do what it likes.
+        // SAFETY: this process has one thread, so the child may do anything.
         match unsafe { fork() }.map_err(failed)? {
             ForkResult::Child => {
                 let kept = Kept {
@@ -110,7 +111,7 @@ impl Janitor {
                     }
                     Err(_) => 1,
                 };
-                // SAFETY: ends this process without the destructors of what it has of its parent.
+                // SAFETY: ends this process without running the destructors of what it inherited.
                 unsafe { libc::_exit(code) }
             }
             ForkResult::Parent { child } => {
@@ -131,24 +132,24 @@ impl Janitor {
         }
     }
 
-    /// Returns the way by which this process sets the rate of the cake.
+    /// Returns a handle through which this process sets the rate of the cake.
     ///
     /// # Errors
-    /// The process has too many descriptors.
+    /// If the process has too many descriptors.
     pub fn rate_setter(&self) -> io::Result<RateSetter> {
         let pipe = self.alive.try_clone()?;
         nix::fcntl::fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         Ok(RateSetter(pipe))
     }
 
-    /// Lets the process clear up, and waits until it has. Returns `false` if it could not.
+    /// Lets the process clean up, and waits until it has. Returns `false` if it could not.
     pub fn end(self) -> bool {
         drop(self.alive);
         matches!(waitpid(self.process, None), Ok(WaitStatus::Exited(_, 0)))
     }
 }
 
-/// Waits until the process says that it is ready. Returns `false` if it has ended instead.
+/// Waits until the process reports that it is ready. Returns `false` if it has ended instead.
 fn is_ready(told: &OwnedFd) -> bool {
     loop {
         match nix::unistd::read(told, &mut [0]) {
@@ -158,9 +159,9 @@ fn is_ready(told: &OwnedFd) -> bool {
     }
 }
 
-/// In the child.
+/// In the child: reports that it is ready.
 fn say_ready() {
-    // SAFETY: one readable byte. If nobody listens, the end of the other pipe says so.
+    // SAFETY: one readable byte. If nobody reads it, the end of the other pipe shows that.
     unsafe { libc::write(READY, [1_u8].as_ptr().cast(), 1) };
 }
 
@@ -168,12 +169,12 @@ fn c_string(path: &Path) -> Option<CString> {
     CString::new(path.as_os_str().as_bytes()).ok()
 }
 
-/// In the child: keeps some descriptors, and gives up everything else.
+/// In the child: keeps some descriptors, and drops everything else.
 fn prepare(owner: &User, kept: &Kept) -> Result<(), Error> {
     let failed = |error: &dyn std::fmt::Display| Error::privileges("set up the janitor", error);
-    // A signal to all processes of a terminal or a unit is the daemon's to obey.
+    // Signals to all processes of a terminal or a unit are left to the daemon.
     SigSet::all().thread_block().map_err(|e| failed(&e))?;
-    // None of them is in the way of another after this.
+    // Move the descriptors above the target numbers first, so that none overwrites another.
     // SAFETY: descriptors of this process and no pointers. What is closed here is not used again:
     // the caller ends by _exit.
     let done = unsafe {
@@ -201,9 +202,9 @@ fn prepare(owner: &User, kept: &Kept) -> Result<(), Error> {
     };
     prctl(libc::PR_SET_NAME, name.as_ptr() as libc::c_ulong)?;
     let _ = caps::clear(None, CapSet::Bounding);
-    // The files are this user's, or root's and this process is, too.
+    // The files belong to this user, or to root and this process is root's.
     become_user(Some(owner).filter(|owner| !owner.uid.is_root()))?;
-    // Who is to put a queue discipline back needs the right: without it this fails now, and not then.
+    // Restoring a queue discipline needs the capability: if it is missing, fail now and not then.
     match kept.netlink {
         Some(_) => keep_only(
             &CapsHashSet::from([Capability::CAP_NET_ADMIN]),
@@ -213,21 +214,21 @@ fn prepare(owner: &User, kept: &Kept) -> Result<(), Error> {
     }
 }
 
-/// In the child: waits until nobody has the other end of the pipe, and clears up. Returns the exit
+/// In the child: waits until the other end of the pipe is closed, and cleans up. Returns the exit
 /// code.
 fn wait_and_clear_up(replaced: Option<&Replaced>, names: &[CString]) -> i32 {
-    // SAFETY: `prepare` has put the socket there, and nobody else has it in this process.
+    // SAFETY: `prepare` has put the socket there, and nothing else in this process owns it.
     let mut netlink =
         replaced.map(|_| unsafe { Netlink::from_socket(OwnedFd::from_raw_fd(NETLINK)) });
     let mut message = [0_u8; size_of::<u64>()];
     loop {
-        // SAFETY: so many writable bytes.
+        // SAFETY: as many writable bytes as given.
         match unsafe { libc::read(PIPE, message.as_mut_ptr().cast(), message.len()) } {
             0 => break,
             n if n < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted => break,
             n if usize::try_from(n) == Ok(message.len()) => {
                 if let (Some(netlink), Some(replaced)) = (&mut netlink, replaced) {
-                    // Whoever asked looks for the rate that is there.
+                    // The requester checks the rate that is in effect.
                     let _ = netlink.change_cake_rate(replaced.index, u64::from_ne_bytes(message));
                 }
             }
@@ -236,14 +237,14 @@ fn wait_and_clear_up(replaced: Option<&Replaced>, names: &[CString]) -> i32 {
     }
     if let (Some(replaced), Some(mut netlink)) = (replaced, netlink) {
         let undone = replaced.undo(&mut netlink);
-        // Closing it is a system call that this process may not make.
+        // Closing the socket is a system call that this process may not make.
         std::mem::forget(netlink);
         if undone.is_err() {
             return NOT_RESTORED;
         }
     }
     for name in names {
-        // SAFETY: a terminated string.
+        // SAFETY: a NUL-terminated string.
         unsafe { libc::unlink(name.as_ptr()) };
     }
     0

@@ -1,6 +1,6 @@
-//! Which kernel runs.
+//! The version of the running kernel.
 
-/// Returns what `uname -r` prints, and `unknown` if the kernel does not say.
+/// Returns what `uname -r` prints, or `unknown` if the kernel does not say.
 #[must_use]
 pub fn release() -> String {
     nix::sys::utsname::uname().map_or_else(
@@ -9,8 +9,8 @@ pub fn release() -> String {
     )
 }
 
-/// Returns the version and the subversion of the running kernel, 6 and 12 of `6.12.8-amd64`; `None` if
-/// the kernel does not say.
+/// Returns the major and the minor version of the running kernel, 6 and 12 for `6.12.8-amd64`;
+/// `None` if the kernel does not say.
 #[must_use]
 pub fn version() -> Option<(u32, u32)> {
     version_of(&release())

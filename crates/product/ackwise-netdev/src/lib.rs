@@ -1,17 +1,17 @@
-//! The one way to the operating system, for the datapath, the gateway, the tunnel and the probe, and
-//! for the laboratory.
+//! The only interface to the operating system for the datapath, the gateway, the tunnel, the probe
+//! and the laboratory.
 //!
 //! - Packets: [`TunDevice`] takes them out of the kernel, [`PacketSocket`] sends them, and an
 //!   [`Attachment`] is a BPF program at an [`Interface`]. Any other [`packet_socket`] and
 //!   [`raw_socket`] is opened here as well.
-//! - Questions to the kernel: [`netlink`], [`clsact`], [`ifreq`], [`surroundings`] and [`kernel`]; the
-//!   root queue discipline and the way back: [`qdisc`].
+//! - Questions to the kernel: [`netlink`], [`clsact`], [`ifreq`], [`surroundings`] and [`kernel`];
+//!   replacing and restoring the root queue discipline: [`qdisc`].
 //! - [`sockopt`]: socket options and filters.
-//! - Daemons: [`control`] is the socket by which a running one is found, asked and stopped,
-//!   [`registry`] a directory in which those of all network namespaces are found, [`daemon`]
-//!   their life from start to stop, and [`privileges`] what they give up before the first packet.
+//! - Daemons: [`control`] is the socket through which a running one is asked and stopped,
+//!   [`registry`] the directory in which those of all network namespaces are found, [`daemon`]
+//!   their life from start to stop, and [`privileges`] what they drop before the first packet.
 //!
-//! Devices, sockets and tcx links go with the process, however that ends.
+//! The kernel removes devices, sockets and tcx links with the process, however that ends.
 
 mod attach;
 pub mod bpf;

@@ -1,8 +1,8 @@
 //! The few messages of rtnetlink(7) that ackwise needs: queue disciplines and their counters here,
 //! clsact and its filters in [`clsact`](crate::clsact).
 //!
-//! The crates for netlink (neli, netlink-packet-route) know neither netem's seed nor clsact, so
-//! that these messages would be written by hand all the same.
+//! The crates for netlink (neli, netlink-packet-route) support neither netem's seed nor clsact, so
+//! these messages would be written by hand anyway.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -17,7 +17,7 @@ pub(crate) const TCA_STATS2: u16 = 7;
 pub(crate) const TCA_STATS_QUEUE: u16 = 3;
 const NLA_TYPE_MASK: u16 = 0x3fff;
 const NLMSG_HEADER: usize = 16;
-/// How often a list is asked for that changes while the kernel tells it.
+/// How often a list is requested if it changes while the kernel sends it.
 const DUMP_TRIES: u32 = 5;
 /// The length of `struct tcmsg` in bytes.
 pub(crate) const TCMSG: usize = 20;
@@ -25,22 +25,23 @@ pub(crate) const TCMSG: usize = 20;
 /// The length and drops of a queue discipline.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QdiscStats {
-    /// The index of its interface.
+    /// The index of the interface.
     pub interface: u32,
     /// The handle of its parent class; `None` for the root.
     pub parent: Option<u32>,
-    /// Packets that wait.
+    /// Packets that wait in it.
     pub packets: u32,
-    /// Bytes that wait.
+    /// Bytes that wait in it.
     pub bytes: u32,
     /// Packets that it dropped.
     pub drops: u32,
-    /// Whether each flow waits behind its own packets alone.
+    /// Whether each flow waits only behind its own packets.
     pub separates_flows: bool,
 }
 
-/// The disciplines of Linux of which each flow waits behind its own packets alone. In `fq` packets wait
-/// for the time at which their socket paces them as well, so that those tell of no bottleneck.
+/// Linux's queue disciplines in which each flow waits only behind its own packets. `fq` is not
+/// among them: packets also wait there until the time at which their socket paces them, which does
+/// not indicate a bottleneck.
 const SEPARATE_FLOWS: [&[u8]; 5] = [b"cake", b"cake_mq", b"fq_codel", b"fq_pie", b"sfq"];
 
 /// An rtnetlink socket of the calling thread's network namespace.
@@ -59,7 +60,7 @@ pub fn push_attribute(message: &mut Vec<u8>, kind: u16, value: &[u8]) {
     message.resize(message.len().next_multiple_of(4), 0);
 }
 
-/// Returns the value of the first attribute of this number.
+/// Returns the value of the first attribute of this kind.
 #[must_use]
 pub fn find_attribute(mut attributes: &[u8], kind: u16) -> Option<&[u8]> {
     loop {
@@ -77,7 +78,7 @@ impl Netlink {
     /// Opens a socket.
     ///
     /// # Errors
-    /// The kernel has none to give.
+    /// If the kernel refuses a socket.
     pub fn open() -> io::Result<Self> {
         // SAFETY: no pointers are passed.
         let fd = unsafe {
@@ -94,7 +95,7 @@ impl Netlink {
         Ok(Self::from_socket(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Takes a socket that was opened by [`open`](Self::open), perhaps in another process.
+    /// Wraps a socket that was opened by [`open`](Self::open), perhaps in another process.
     pub(crate) fn from_socket(socket: OwnedFd) -> Self {
         Self {
             socket,
@@ -108,11 +109,11 @@ impl Netlink {
         self.socket
     }
 
-    /// Adds a root queue discipline to the interface with this index. `options` are the
-    /// discipline's own, as the kernel's `TCA_OPTIONS` has them.
+    /// Adds a root queue discipline to the interface with this index. `options` is the content of
+    /// its `TCA_OPTIONS`.
     ///
     /// # Errors
-    /// The kernel refuses, for instance because there is one already.
+    /// If the kernel refuses, for instance because there is one already.
     pub fn add_root_qdisc(&mut self, index: u32, kind: &str, options: &[u8]) -> io::Result<()> {
         let mut body = tcmsg(index, 0, TC_H_ROOT);
         push_kind(&mut body, kind);
@@ -121,10 +122,10 @@ impl Netlink {
         self.acknowledged(libc::RTM_NEWQDISC, flags, &body)
     }
 
-    /// Returns the counters of all queue disciplines of the network namespace.
+    /// Returns the counters of all queue disciplines in the network namespace.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// If the kernel refuses.
     pub fn qdisc_stats(&mut self) -> io::Result<Vec<QdiscStats>> {
         let every = tcmsg(0, 0, 0);
         self.dump(
@@ -144,7 +145,7 @@ impl Netlink {
     }
 
     /// Sends a request, waits for the kernel's acknowledgment, and calls `each` with the type and
-    /// body of each message that comes before it.
+    /// the body of each message that arrives before it.
     pub(crate) fn request(
         &mut self,
         kind: u16,
@@ -156,11 +157,11 @@ impl Netlink {
         self.answer(&mut each).map(|_| ())
     }
 
-    /// Sends a request for a list, and collects it: `each` takes the type and body of each message.
-    /// If the kernel says that the list changed meanwhile, it is asked for again.
+    /// Requests a list and collects it with `each`, which takes the type and the body of each
+    /// message. If the kernel reports that the list changed meanwhile, it is requested again.
     ///
     /// # Errors
-    /// The kernel refuses. `Interrupted` says that the list changed each time.
+    /// If the kernel refuses. `Interrupted` means that the list changed every time.
     pub(crate) fn dump<T: Default>(
         &mut self,
         kind: u16,
@@ -178,7 +179,7 @@ impl Netlink {
         Err(io::Error::new(io::ErrorKind::Interrupted, what))
     }
 
-    /// Receives the whole answer to the last request. Says whether it is consistent.
+    /// Receives the whole answer to the last request. Returns whether it is consistent.
     fn answer(&mut self, each: &mut impl FnMut(u16, &[u8])) -> io::Result<bool> {
         let mut is_consistent = true;
         while !self.receive(each, &mut is_consistent)? {}
@@ -210,8 +211,8 @@ impl Netlink {
         Ok(())
     }
 
-    /// Receives one datagram of an answer. Returns `true` if it was the last. What is left of the
-    /// answer to an earlier request, which failed halfway, is passed over.
+    /// Receives one datagram of an answer. Returns `true` if it was the last. Remains of the answer
+    /// to an earlier request that failed halfway are skipped.
     fn receive(
         &mut self,
         each: &mut impl FnMut(u16, &[u8]),
@@ -240,7 +241,7 @@ impl Netlink {
             }
             *is_consistent &= i32::from(flags) & libc::NLM_F_DUMP_INTR == 0;
             match i32::from(kind) {
-                // The end of a list carries why it ended early, if it did.
+                // The end of a list carries an error if the list ended early.
                 libc::NLMSG_DONE | libc::NLMSG_ERROR => {
                     return match u32_at(message, 0).unwrap_or(0) as i32 {
                         0.. => Ok(true),
@@ -331,7 +332,7 @@ mod tests {
         assert_eq!(find_attribute(&message[TCMSG..], 99), None);
     }
 
-    /// What stands for the kernel, and a socket to it.
+    /// A socket that stands in for the kernel, and a `Netlink` connected to it.
     fn kernel() -> (std::os::unix::net::UnixDatagram, Netlink) {
         let (kernel, own) = std::os::unix::net::UnixDatagram::pair().unwrap();
         (kernel, Netlink::from_socket(own.into()))

@@ -13,18 +13,18 @@ use crate::{Error, Interface};
 
 /// The number of packets that one system call sends.
 pub const BATCH: usize = 64;
-/// The socket's send buffer in bytes: what the driver has not sent yet.
+/// The size of the socket's send buffer in bytes: it holds what the driver has not sent yet.
 const SEND_BUFFER: libc::c_int = 4 << 20;
 
-/// Sends frames directly through an interface. They bear a mark by which a program at the
-/// interface's egress knows that it has seen them already.
+/// Sends frames directly through an interface. They carry a mark by which a program at the
+/// interface's egress recognises packets that it has already seen.
 #[derive(Debug)]
 pub struct PacketSocket {
     socket: OwnedFd,
     interface: Interface,
 }
 
-/// What became of the packets that were to be sent.
+/// What happened to the packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SendStats {
     /// Packets that were handed to the interface.
@@ -35,7 +35,7 @@ pub struct SendStats {
     pub no_room: u64,
     /// Packets that were lost because the interface was down.
     pub down: u64,
-    /// Packets that were lost because they were too long, or refused otherwise.
+    /// Packets that were lost because they were too long or refused for another reason.
     pub refused: u64,
     /// Whether the interface is gone.
     pub gone: bool,
@@ -46,7 +46,7 @@ impl PacketSocket {
     /// each packet.
     ///
     /// # Errors
-    /// A right is missing.
+    /// If a capability is missing.
     pub fn open(interface: Interface, cookie: u32) -> Result<Self, Error> {
         let layer = Layer::to_send(interface.kind);
         let socket = open(layer).map_err(Error::system("open a packet socket"))?;
@@ -67,17 +67,17 @@ impl PacketSocket {
         Ok(opened)
     }
 
-    /// Says whether the socket is bound to the interface, so that frames need no address each. On
-    /// Ethernet the kernel finds the protocol in the header; on other links it may not.
+    /// Returns whether the socket is bound to the interface, so that frames need no address each.
+    /// On Ethernet the kernel takes the protocol from the header; on other links it may not.
     fn is_bound(&self) -> bool {
         self.interface.kind == LinkKind::Ethernet
     }
 
-    /// Sends up to [`BATCH`] frames in order. What the kernel refuses is counted and lost, as it
-    /// would be on a wire.
+    /// Sends up to [`BATCH`] frames in order. Frames that the kernel refuses are counted and lost,
+    /// as on a wire.
     pub fn send(&self, frames: &[impl AsRef<[u8]>]) -> SendStats {
         let frames = &frames[..frames.len().min(BATCH)];
-        // Of each array, as many elements as there are frames are written and read.
+        // In each array, as many elements are written and read as there are frames.
         let mut to = [const { MaybeUninit::<libc::sockaddr_ll>::uninit() }; BATCH];
         let mut parts = [const { MaybeUninit::<libc::iovec>::uninit() }; BATCH];
         let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH];
@@ -105,9 +105,9 @@ impl PacketSocket {
         let mut next = 0;
         while next < frames.len() {
             let left = &mut messages[next..frames.len()];
-            // The type of the flags is signed in glibc and unsigned in musl.
-            // SAFETY: each of these messages was written, and points to a part, a frame and,
-            // if any, an address that outlive the call.
+            // The flags' type is signed in glibc and unsigned in musl.
+            // SAFETY: each of these messages was written, and points to a part, a frame and, if
+            // any, an address that outlive the call.
             let done = unsafe {
                 libc::sendmmsg(
                     self.socket.as_raw_fd(),
@@ -139,7 +139,7 @@ impl PacketSocket {
     }
 }
 
-/// Gives a socket a send buffer of 4 MiB, or as much as the system permits. The default of
+/// Sets a socket's send buffer to 4 MiB, or to the maximum that the system permits. The default of
 /// `net.core.wmem_default`, 208 KiB, is full when some 250 ACKs wait in the interface's queue.
 pub fn enlarge_send_buffer(socket: &OwnedFd) {
     // SO_SNDBUFFORCE needs CAP_NET_ADMIN.
@@ -149,7 +149,7 @@ pub fn enlarge_send_buffer(socket: &OwnedFd) {
     }
 }
 
-/// Returns the frame's EtherType in network byte order; 0 if it ends before.
+/// Returns the frame's EtherType in network byte order; 0 if the frame is too short.
 fn protocol(frame: &[u8], kind: LinkKind) -> u16 {
     first_ether_type(frame, kind).unwrap_or_default().to_be()
 }

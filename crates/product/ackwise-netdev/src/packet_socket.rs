@@ -1,8 +1,8 @@
 //! Packet sockets (packet(7)).
 //!
-//! [`open`] gives one that receives nothing, so that options, filters and programs are there before
-//! its first packet; [`bind`] says what it receives. [`PacketSocket`](crate::PacketSocket) is one
-//! that only sends, many packets at a time.
+//! [`open`] returns a socket that receives nothing, so that options, filters and programs are in
+//! place before its first packet; [`bind`] chooses what it receives.
+//! [`PacketSocket`](crate::PacketSocket) only sends, many packets at a time.
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use ackwise_policy::LinkKind;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, socket};
 
-/// What the packets of a packet socket begin with.
+/// The header with which the packets of a packet socket begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layer {
     /// The link header (`SOCK_RAW`).
@@ -21,9 +21,10 @@ pub enum Layer {
 }
 
 impl Layer {
-    /// What packets are to begin with that are sent by an interface of this kind. A PPP device has no header
-    /// in its packets, but room for one (`hard_header_len`): by `SOCK_RAW` the kernel would take the first
-    /// four bytes of a packet for it, and every queue behind would look for the IP header in the wrong place.
+    /// The layer at which packets are sent through an interface of this kind. Packets of a PPP
+    /// device have no link header, but room is reserved for one (`hard_header_len`): with
+    /// `SOCK_RAW` the kernel would take the first four bytes of a packet for it, and every later
+    /// queue would look for the IP header in the wrong place.
     #[must_use]
     pub fn to_send(kind: LinkKind) -> Layer {
         match kind {
@@ -36,13 +37,13 @@ impl Layer {
 /// What a packet socket receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Receives {
-    /// Nothing: it is there to send.
+    /// Nothing: the socket only sends.
     Nothing,
-    /// Every packet that comes in or leaves (`ETH_P_ALL`).
+    /// Every packet that arrives or leaves (`ETH_P_ALL`).
     All,
 }
 
-/// Where a packet goes that is sent by [`send`].
+/// The destination of a packet that is sent by [`send`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Destination {
     /// The index of the interface.
@@ -51,10 +52,10 @@ pub struct Destination {
     pub protocol: u16,
 }
 
-/// Opens a packet socket that is not bound and receives nothing.
+/// Opens an unbound packet socket that receives nothing.
 ///
 /// # Errors
-/// A right is missing.
+/// If a capability is missing.
 pub fn open(layer: Layer) -> io::Result<OwnedFd> {
     let kind = match layer {
         Layer::Link => SockType::Raw,
@@ -65,10 +66,11 @@ pub fn open(layer: Layer) -> io::Result<OwnedFd> {
     Ok(socket(AddressFamily::Packet, kind, flags, None)?)
 }
 
-/// Binds a packet socket to the interface with this index; `None` are all of the network namespace.
+/// Binds a packet socket to the interface with this index; `None` means all of the network
+/// namespace.
 ///
 /// # Errors
-/// There is no such interface.
+/// If there is no such interface.
 pub fn bind(socket: impl AsFd, interface: Option<u32>, receives: Receives) -> io::Result<()> {
     let address = address(Destination {
         interface: interface.unwrap_or(0),
@@ -77,7 +79,7 @@ pub fn bind(socket: impl AsFd, interface: Option<u32>, receives: Receives) -> io
             Receives::All => (libc::ETH_P_ALL as u16).to_be(),
         },
     });
-    // SAFETY: the address outlives the call and has the size that is said.
+    // SAFETY: the address outlives the call and has the given size.
     let answer = unsafe {
         libc::bind(
             socket.as_fd().as_raw_fd(),
@@ -91,12 +93,12 @@ pub fn bind(socket: impl AsFd, interface: Option<u32>, receives: Receives) -> io
     Ok(())
 }
 
-/// Sends a packet through an interface, whatever the socket is bound to. A `mark` is that of this
-/// packet alone (`SO_MARK`).
+/// Sends a packet through an interface, whatever the socket is bound to. `mark` is for this packet
+/// alone (`SO_MARK`).
 ///
 /// # Errors
-/// The interface or its queue has no room, is down or gone; the packet is too long; or the mark
-/// takes a right.
+/// If the interface or its queue has no room, is down or gone, the packet is too long, or setting
+/// the mark needs a capability that is missing.
 pub fn send(
     socket: impl AsFd,
     to: Destination,
@@ -141,8 +143,8 @@ pub fn send(
     Ok(())
 }
 
-/// Returns how many packets the socket has missed for want of room since the last call, and 0 if the
-/// kernel does not say.
+/// Returns the number of packets that the socket has dropped for lack of room since the last call,
+/// or 0 if the kernel does not say.
 pub fn missed(socket: impl AsFd) -> u32 {
     // struct tpacket_stats_v3: packets, drops, freezes. Without TPACKET_V3 the kernel writes the
     // first two.

@@ -1,12 +1,12 @@
-//! Gives up what a daemon no longer needs once it is set up, before it reads the first packet.
+//! Drops what a daemon no longer needs once it is set up, before it reads the first packet.
 //!
-//! Devices, sockets and programs are open descriptors by then. What is left is a user without
-//! rights, the capabilities that [`Uses`] asks for, and the system calls of
-//! [`system_calls`](crate::system_calls). None of it can be regained: the bounding and the ambient set are
-//! empty, and `no_new_privs` is set.
+//! Devices, sockets and programs are open descriptors by then. What remains is a user without
+//! privileges, the capabilities that [`Uses`] asks for, and the system calls of
+//! [`system_calls`](crate::system_calls). Nothing that was dropped can be regained: the bounding
+//! and the ambient set are empty, and `no_new_privs` is set.
 //!
-//! Rights belong to a thread. A daemon gives them up before it starts its first thread, and all
-//! threads inherit what is left.
+//! Privileges belong to a thread. A daemon drops them before it starts its first thread, and all
+//! threads inherit what remains.
 
 use caps::{CapSet, Capability, CapsHashSet};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -21,12 +21,12 @@ use crate::system_calls;
 pub use crate::system_calls::Uses;
 pub use crate::user::{SYSTEM_USER, User};
 
-/// Since this version map operations need no capability, only a descriptor.
+/// From this version on map operations need no capability, only a descriptor.
 const FREE_MAPS: (u32, u32) = (5, 19);
-/// A version that cannot be read counts as old.
+/// A version that cannot be determined counts as old.
 const UNKNOWN: (u32, u32) = (0, 0);
 
-/// Returns the capabilities that are kept on a kernel of this version.
+/// Returns the capabilities that are kept on this kernel version.
 fn kept_capabilities(uses: &Uses, kernel: (u32, u32)) -> CapsHashSet {
     let needs_bpf = (uses.maps || uses.runs) && kernel < FREE_MAPS;
     let wanted = [
@@ -38,12 +38,12 @@ fn kept_capabilities(uses: &Uses, kernel: (u32, u32)) -> CapsHashSet {
     wanted.map(|(_, capability)| capability).collect()
 }
 
-/// Gives up all rights of this thread, and of those that it starts later, but for what `uses`
+/// Drops all privileges of this thread, and of those that it starts later, except for what `uses`
 /// names. Becomes the user `chosen`, or else [`SYSTEM_USER`] if that exists and this process is
-/// root's. The files of `claim` go with the process all the same.
+/// root's. The files of `claim` are still removed when the process ends.
 ///
 /// # Errors
-/// There is no such user, or the system refuses. The caller must not go on then.
+/// If there is no such user, or the system refuses. The caller must not continue then.
 pub fn drop_privileges<R: Serialize>(
     claim: &mut Entry<R>,
     chosen: Option<&str>,
@@ -56,10 +56,10 @@ pub fn drop_privileges<R: Serialize>(
     drop_all(user.as_ref(), uses)
 }
 
-/// As [`drop_privileges`], for a process that has no entry in the registry.
+/// Like [`drop_privileges`], for a process without an entry in the registry.
 ///
 /// # Errors
-/// The system refuses. The caller must not go on then.
+/// If the system refuses. The caller must not continue then.
 pub fn drop_all(user: Option<&User>, uses: &Uses) -> Result<(), Error> {
     if uses.realtime > 0 {
         permit_realtime(uses.realtime);
@@ -77,17 +77,17 @@ fn empty_bounding_set() {
     };
     let left = caps::read(None, CapSet::Bounding).is_ok_and(|set| !set.is_empty());
     if left {
-        // no_new_privs does the same: no program that is executed gains a capability.
+        // no_new_privs has the same effect: no program that is executed gains a capability.
         tracing::info!(
             "the capability bounding set stays: emptying it takes CAP_SETPCAP ({error})"
         );
     }
 }
 
-/// Lets a thread take this real-time priority without CAP_SYS_NICE. Without the right to do so it
-/// runs at the ordinary priority, and says so in its counters.
+/// Lets a thread take this real-time priority without CAP_SYS_NICE. If that is not permitted, the
+/// thread runs at the ordinary priority, which its counters show.
 fn permit_realtime(priority: u32) {
-    // 32 bits on 32-bit glibc.
+    // The type has 32 bits on 32-bit glibc.
     let wanted = nix::sys::resource::rlim_t::from(priority);
     let limit = Resource::RLIMIT_RTPRIO;
     let (soft, hard) = getrlimit(limit).unwrap_or((0, 0));

@@ -1,5 +1,5 @@
-//! The queue disciplines of an interface: what is there, the kernel's cake in the place of the
-//! root, and the way back.
+//! The queue disciplines of an interface: reading them, replacing the root by the kernel's cake,
+//! and restoring it.
 
 use std::io;
 
@@ -10,19 +10,19 @@ use crate::netlink::{
     find_attribute, push_attribute, push_kind, tcmsg, u16_at, u32_at,
 };
 
-/// The handle of a root that ackwise has put in place (`ac40:` in the output of tc). The kernel
-/// gives handles from `8001:` on by itself, so a root with this one is ours.
+/// The handle of a root that ackwise has set (`ac40:` in the output of tc). The kernel itself
+/// allocates handles from `8001:` on, so a root with this one is ours.
 pub const HANDLE: u32 = 0xac40_0000;
 
-/// The priority (`skb->priority`) that takes a packet to the video tin of a cake of ackwise: its
-/// handle, and the number of the tin in the order bulk, best effort, video, voice.
+/// The priority (`skb->priority`) that selects the video tin of ackwise's cake: the cake's handle,
+/// and the number of the tin in the order bulk, best effort, video, voice.
 pub const VIDEO_TIN: u32 = HANDLE | 3;
 
 // include/uapi/linux/pkt_sched.h
 const CAKE_DIFFSERV_DIFFSERV4: u32 = 1;
 
-/// Queue disciplines without classes and without a rate, of which the kernel lists every option in
-/// the form in which it takes it. Such a root can be put back as it was.
+/// Queue disciplines without classes and without a rate, for which the kernel lists every option in
+/// the form in which it accepts it. Such a root can be restored as it was.
 const RESTORABLE: [&str; 7] = [
     "bfifo",
     "codel",
@@ -33,8 +33,8 @@ const RESTORABLE: [&str; 7] = [
     "sfq",
 ];
 
-/// The times of CoDel among the options of a kind: `TCA_*_TARGET`, `_INTERVAL` and `_CE_THRESHOLD`.
-/// The kernel keeps them in units of 1024 ns (codel.h, CODEL_SHIFT) and lists them in microseconds,
+/// CoDel's times among the options of a kind: `TCA_*_TARGET`, `_INTERVAL` and `_CE_THRESHOLD`. The
+/// kernel keeps them in units of 1024 ns (codel.h, CODEL_SHIFT) and lists them in microseconds,
 /// rounded down.
 const CODEL_TIMES: [(&str, [u16; 3]); 2] = [("codel", [1, 3, 5]), ("fq_codel", [1, 3, 7])];
 
@@ -47,17 +47,17 @@ const TCA_CAKE_ACK_FILTER: u16 = 16;
 /// A queue discipline as the kernel lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Qdisc {
-    /// Its name, for instance `fq_codel`.
+    /// The kind, for instance `fq_codel`.
     pub kind: String,
-    /// Its handle; 0 for one that the kernel has put there by itself.
+    /// The handle; 0 if the kernel has created it by itself.
     pub handle: u32,
-    /// The handle of the class above it; [`Qdisc::is_root`] for none.
+    /// The handle of the parent class; see [`Qdisc::is_root`].
     pub parent: u32,
-    /// The value of its `TCA_OPTIONS`; empty if it has none.
+    /// The value of `TCA_OPTIONS`; empty if there is none.
     pub options: Vec<u8>,
 }
 
-/// Which ACKs cake takes out of its queue (tc-cake(8)).
+/// Which ACKs cake removes from its queue (tc-cake(8)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CakeFilter {
@@ -72,60 +72,60 @@ pub enum CakeFilter {
 /// The options of a cake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cake {
-    /// What it is shaped to, bits a second.
+    /// The shaped rate, bits per second.
     pub rate_bps: u64,
-    /// Bytes that each IP packet costs on the link beyond itself; `None` for what the device counts.
+    /// Bytes that each IP packet costs on the link beyond itself; `None` uses the device's value.
     pub overhead: Option<i32>,
-    /// Which ACKs it takes out.
+    /// Which ACKs it removes.
     pub filter: CakeFilter,
 }
 
-/// A root that ackwise has replaced: everything that the way back takes.
+/// A root that ackwise has replaced, with everything needed to restore it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replaced {
     /// The index of the interface.
     pub index: u32,
-    /// What was there. An interface that is down may have had none.
+    /// The previous root. An interface that is down may have had none.
     pub found: Option<Qdisc>,
 }
 
 /// What [`Replaced::undo`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Undone {
-    /// What was there is there again.
+    /// The previous root is restored.
     Restored,
-    /// Somebody else has changed the root, or the interface is gone. Nothing was touched.
+    /// Somebody else has changed the root, or the interface is gone. Nothing was changed.
     NotOurs,
 }
 
 impl Qdisc {
-    /// Says whether it is the root of its interface.
+    /// Returns whether it is the root of its interface.
     #[must_use]
     pub fn is_root(&self) -> bool {
         self.parent == TC_H_ROOT
     }
 
-    /// Says whether the kernel has put it there by itself: `mq`, `noqueue` or what
-    /// `net.core.default_qdisc` names, without options.
+    /// Returns whether the kernel has created it by itself: `mq`, `noqueue` or the kind in
+    /// `net.core.default_qdisc`, without options.
     #[must_use]
     pub fn is_default(&self) -> bool {
         self.handle == 0
     }
 
-    /// Says whether ackwise has put it there.
+    /// Returns whether ackwise has set it.
     #[must_use]
     pub fn is_ours(&self) -> bool {
         self.is_root() && self.handle == HANDLE
     }
 
-    /// Says whether it is of a kind that can be put back with the options that the kernel lists.
+    /// Returns whether its kind can be restored with the options that the kernel lists.
     #[must_use]
     pub fn is_restorable(&self) -> bool {
         self.is_default() || RESTORABLE.contains(&self.kind.as_str())
     }
 
-    /// Returns the options that make the kernel keep what it has listed. A time of CoDel that is
-    /// given back as listed would come out a unit shorter; with a microsecond more it is the same.
+    /// Returns options that reproduce what the kernel has listed. One of CoDel's times would come
+    /// out a unit shorter if set as listed; with an extra microsecond it is the same.
     fn options_to_restore(&self) -> Vec<u8> {
         let times = CODEL_TIMES.iter().find(|(kind, _)| *kind == self.kind);
         let mut options = self.options.clone();
@@ -140,7 +140,7 @@ impl Qdisc {
         options
     }
 
-    /// Returns the rate of a cake that shapes, bits a second.
+    /// Returns the rate of a shaping cake, bits per second.
     #[must_use]
     pub fn cake_rate_bps(&self) -> Option<u64> {
         let value = find_attribute(&self.options, TCA_CAKE_BASE_RATE64)?;
@@ -161,7 +161,7 @@ impl Cake {
         if let Some(overhead) = self.overhead {
             push_attribute(&mut options, TCA_CAKE_OVERHEAD, &overhead.to_ne_bytes());
         }
-        // With the tin that ACKs can be given to (`VIDEO_TIN`).
+        // With the tin that ACKs can be assigned to (`VIDEO_TIN`).
         let tins = CAKE_DIFFSERV_DIFFSERV4.to_ne_bytes();
         push_attribute(&mut options, TCA_CAKE_DIFFSERV_MODE, &tins);
         let filter: u32 = match self.filter {
@@ -175,10 +175,10 @@ impl Cake {
 }
 
 impl Replaced {
-    /// Puts back what was there, if the root is still the one of ackwise.
+    /// Restores the previous root, if the current one is still ackwise's.
     ///
     /// # Errors
-    /// The kernel refuses, for instance because the right is missing.
+    /// If the kernel refuses, for instance because a capability is missing.
     pub fn undo(&self, netlink: &mut Netlink) -> io::Result<Undone> {
         let now = netlink.qdiscs(self.index)?;
         if !now.iter().any(Qdisc::is_ours) {
@@ -190,7 +190,7 @@ impl Replaced {
                 root.options = found.options_to_restore();
                 netlink.replace_root(self.index, &root)
             }
-            // Without a root the kernel makes its own again.
+            // Without a root the kernel recreates its own.
             _ => netlink.delete_root(self.index, HANDLE),
         };
         match done {
@@ -201,14 +201,14 @@ impl Replaced {
     }
 }
 
-/// The root queue discipline of an interface, as it is now.
+/// The root queue discipline of an interface and its counters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
-    /// What it is.
+    /// The queue discipline.
     pub qdisc: Qdisc,
     /// The bytes that wait in it.
     pub backlog_bytes: u32,
-    /// The packets that it dropped, those of an ACK filter among them.
+    /// The packets that it dropped, including those removed by an ACK filter.
     pub drops: u32,
 }
 
@@ -216,9 +216,10 @@ impl Netlink {
     /// Returns the root of the interface with this index; `None` if it has none, or is gone.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// If the kernel refuses.
     pub fn root(&mut self, index: u32) -> io::Result<Option<Root>> {
-        // A question about one of them is answered to everybody who listens to changes.
+        // The answer to a request for a single one is also sent to everybody who listens for
+        // changes.
         let every = tcmsg(0, 0, 0);
         self.dump(
             libc::RTM_GETQDISC,
@@ -236,11 +237,11 @@ impl Netlink {
         )
     }
 
-    /// Changes the rate of the cake that is the root and has the handle [`HANDLE`], and nothing else. No
-    /// packet is lost, and any other root stays as it is.
+    /// Changes only the rate of the cake that is the root and has the handle [`HANDLE`]. No packet
+    /// is lost, and any other root stays as it is.
     ///
     /// # Errors
-    /// The root is another one, there is no such interface, or the right is missing.
+    /// If the root is another one, there is no such interface, or a capability is missing.
     pub fn change_cake_rate(&mut self, index: u32, rate_bps: u64) -> io::Result<()> {
         let mut body = tcmsg(index, HANDLE, TC_H_ROOT);
         push_kind(&mut body, "cake");
@@ -252,7 +253,7 @@ impl Netlink {
             &bytes_per_s.to_ne_bytes(),
         );
         push_attribute(&mut body, TCA_OPTIONS, &options);
-        // Neither NLM_F_CREATE nor NLM_F_REPLACE: what is not there is not made.
+        // With neither NLM_F_CREATE nor NLM_F_REPLACE nothing is created.
         self.acknowledged(libc::RTM_NEWQDISC, 0, &body)
     }
 
@@ -260,7 +261,7 @@ impl Netlink {
     /// which hold no packets.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// If the kernel refuses.
     pub fn qdiscs(&mut self, index: u32) -> io::Result<Vec<Qdisc>> {
         let every = tcmsg(0, 0, 0);
         self.dump(
@@ -277,22 +278,22 @@ impl Netlink {
     /// Counts the filters of the queue discipline with this handle.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// If the kernel refuses.
     pub fn filters_of(&mut self, index: u32, handle: u32) -> io::Result<usize> {
         self.count_filters(&tcmsg(index, 0, handle))
     }
 
-    /// Counts the filters that a `tcmsg` asks for.
+    /// Counts the filters that match the given `tcmsg`.
     pub(crate) fn count_filters(&mut self, request: &[u8]) -> io::Result<usize> {
         self.dump(libc::RTM_GETTFILTER, request, |filters, kind, _| {
             *filters += usize::from(kind == libc::RTM_NEWTFILTER);
         })
     }
 
-    /// Puts a cake with the handle [`HANDLE`] in the place of the root.
+    /// Replaces the root by a cake with the handle [`HANDLE`].
     ///
     /// # Errors
-    /// The kernel refuses. `NotFound` says that it has no cake.
+    /// If the kernel refuses. `NotFound` means that it has no cake.
     pub fn replace_root_by_cake(&mut self, index: u32, cake: &Cake) -> io::Result<()> {
         let root = Qdisc {
             kind: "cake".to_owned(),
@@ -303,11 +304,11 @@ impl Netlink {
         self.replace_root(index, &root)
     }
 
-    /// Says whether the kernel has cake, and changes nothing: it is asked for one with an option of
-    /// a wrong length, which it refuses only if it knows cake. Takes CAP_NET_ADMIN.
+    /// Returns whether the kernel has cake, without changing anything: the request has an option of
+    /// the wrong length, which the kernel rejects only if it has cake. Needs CAP_NET_ADMIN.
     ///
     /// # Errors
-    /// The right is missing, or there is no such interface.
+    /// If a capability is missing, or there is no such interface.
     pub fn has_cake(&mut self, index: u32) -> io::Result<bool> {
         let mut options = Vec::new();
         push_attribute(&mut options, TCA_CAKE_BASE_RATE64, &[0]);
@@ -342,7 +343,7 @@ impl Netlink {
     }
 }
 
-/// A word of `struct gnet_stats_queue` in a message about a queue discipline; 0 if it is not there.
+/// A word of `struct gnet_stats_queue` in a message about a queue discipline; 0 if it is missing.
 fn queue_stat(message: &[u8], at: usize) -> u32 {
     let word = || {
         let statistics = find_attribute(message.get(TCMSG..)?, TCA_STATS2)?;

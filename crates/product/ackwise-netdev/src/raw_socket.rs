@@ -9,11 +9,11 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, SockaddrStorage, sendto, socket,
 };
 
-/// Opens a raw socket of IPv6 or IPv4. With [`SockProtocol::Raw`] it sends whole packets and
-/// receives nothing, with another protocol it receives those of this protocol.
+/// Opens a raw socket for IPv6 or IPv4. With [`SockProtocol::Raw`] it sends whole packets and
+/// receives nothing; with another protocol it receives packets of this protocol.
 ///
 /// # Errors
-/// A right is missing, or the kernel does not have the address family.
+/// If a capability is missing, or the kernel lacks the address family.
 pub fn open(v6: bool, protocol: SockProtocol) -> io::Result<OwnedFd> {
     let family = if v6 {
         AddressFamily::Inet6
@@ -24,10 +24,10 @@ pub fn open(v6: bool, protocol: SockProtocol) -> io::Result<OwnedFd> {
     Ok(socket(family, SockType::Raw, flags, protocol)?)
 }
 
-/// Sends a whole packet on the route to this address.
+/// Sends a whole packet along the route to this address.
 ///
 /// # Errors
-/// There is no route, or no room; or a rule of the host drops the packet.
+/// If there is no route, there is no room, or a rule of the host drops the packet.
 pub fn send(socket: impl AsFd, packet: &[u8], to: IpAddr, flags: MsgFlags) -> io::Result<()> {
     let to = SockaddrStorage::from(SocketAddr::new(to, 0));
     sendto(socket.as_fd().as_raw_fd(), packet, &to, flags)?;

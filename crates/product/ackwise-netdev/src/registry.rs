@@ -1,14 +1,14 @@
-//! The directory in which daemons of any network namespace claim what is theirs, and are found.
+//! The directory in which daemons of any network namespace register their claims and are found.
 //!
-//! A daemon has two files, named after its kind, the inode of its network namespace, and the
-//! index of its interface or the name of its device: a lock file with a record in JSON, and its
-//! control socket. Who has the lock has the claim. If nobody has it, the daemon was killed, and
-//! the record says what it has left.
+//! A daemon has two files, named after its kind, the inode of its network namespace, and the index
+//! of its interface or the name of its device: a lock file with a record in JSON, and its control
+//! socket. The process that holds the lock has the claim. If no process holds it, the daemon was
+//! killed, and the record says what it left behind.
 //!
-//! The directory is `/run/ackwise`, or `$ACKWISE_RUN_DIR`. It belongs to root, or to the daemons'
-//! own user, and nobody else may look into it: another user can neither take a claim nor keep a
-//! lock. For a daemon that has become somebody who may not write there, a [janitor](Janitor)
-//! removes the files.
+//! The directory is `/run/ackwise`, or `$ACKWISE_RUN_DIR`. It belongs to root or to the daemons'
+//! own user, and nobody else has access: another user can neither take a claim nor hold a lock. A
+//! [janitor](Janitor) removes the files of a daemon that has become a user without write permission
+//! there.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read};
@@ -27,41 +27,41 @@ use crate::janitor::{Janitor, RateSetter};
 use crate::qdisc::Replaced;
 use crate::user::{User, effective_user, is_system_user};
 
-/// How often a lock is tried that somebody may hold just to read.
+/// How often to try a lock that may be held only for reading.
 const TRIES: usize = 4;
 /// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(10);
-/// How often a lock file is opened that others delete at the same time.
+/// How often to open a lock file that others delete at the same time.
 const OPENS: usize = 8;
-/// The longest record in bytes.
+/// The maximum length of a record in bytes.
 const MAX_RECORD: u64 = 1 << 16;
 
-/// The kinds of daemons that take packets from an interface and send them there again.
+/// The kinds of daemons that take packets from an interface and send them through it again.
 const REDIRECTORS: [&str; 2] = ["gateway", "tunnel"];
 
 /// Why an entry could not be taken.
 #[derive(Debug)]
 pub enum TakeError<R> {
-    /// Another process has it. Its record is missing while it starts.
+    /// Another process holds it. Its record is missing while that process starts.
     Held(Option<R>),
     /// The directory or the file cannot be used.
     Registry(Error),
 }
 
-/// What an entry is named after, beside the kind of daemon.
+/// The name of an entry within the daemons of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
     /// The inode of the network namespace.
     pub netns: u64,
-    /// The index of an interface, or the name of a device that the daemon makes.
+    /// The index of an interface, or the name of a device that the daemon creates.
     pub name: String,
 }
 
 impl Key {
-    /// A key of the calling thread's network namespace.
+    /// The key for a name in the calling thread's network namespace.
     ///
     /// # Errors
-    /// `/proc` is not there, or a file cannot have the name.
+    /// If `/proc` is missing, or the name cannot be part of a file name.
     pub fn here(name: &str) -> Result<Self, Error> {
         let usable = !name.is_empty() && !name.contains(['/', '\0']);
         usable
@@ -75,7 +75,7 @@ impl Key {
     }
 }
 
-/// The registry of one kind of daemon, whose records are an `R`.
+/// The registry of one kind of daemon, whose records have the type `R`.
 #[derive(Debug)]
 pub struct Registry<R> {
     kind: &'static str,
@@ -83,39 +83,38 @@ pub struct Registry<R> {
     keep: fn(&R) -> bool,
 }
 
-/// An entry that this process has, until it is dropped.
+/// An entry that this process holds until it is dropped.
 #[derive(Debug)]
 pub struct Entry<R> {
     file: File,
     path: PathBuf,
-    /// There if this process may not remove the files, or something is to be put back first.
+    /// `Some` if this process may not remove the files, or if something must be restored first.
     janitor: Option<Janitor>,
-    /// Whether the files stay for whoever clears up later.
+    /// Whether the files stay for a later cleanup.
     keeps_files: bool,
-    /// What a killed daemon has left here.
+    /// The record that a killed daemon left here.
     pub leftover: Option<R>,
 }
 
-/// The record of a daemon that takes packets from an interface and sends them there again.
+/// The record of a daemon that takes packets from an interface and sends them through it again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Redirector {
     /// The process.
     pub pid: u32,
-    /// The name by which it is asked: that of its interface, or of its device.
+    /// The name by which it is asked: that of its interface or of its device.
     pub name: String,
     /// The inode of the network namespace.
     pub netns: u64,
-    /// The interface, by its index, and the program there, by its number. A daemon that packets
-    /// are routed to has none.
+    /// The interface and the program on it. `None` for a daemon to which packets are routed.
     pub redirect: Option<Redirect>,
 }
 
 impl Registry<Redirector> {
-    /// Waits until a daemon that was asked to stop has ended, so that another one may begin. Returns
-    /// whether it has in this time.
+    /// Waits until a daemon that was asked to stop has ended, so that another one can start.
+    /// Returns whether it ended within `time`.
     ///
     /// # Errors
-    /// The directory cannot be read, or belongs to somebody else.
+    /// If the directory cannot be read, or belongs to somebody else.
     pub fn wait_ended(&self, pid: u32, time: Duration) -> Result<bool, Error> {
         let until = Instant::now() + time;
         loop {
@@ -130,19 +129,19 @@ impl Registry<Redirector> {
     }
 }
 
-/// A program that takes packets which leave the interface a second time.
+/// A program whose packets leave the interface a second time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Redirect {
     /// The index of the interface.
     pub ifindex: u32,
-    /// The kernel's number of the program.
+    /// The kernel's id of the program.
     pub program: u32,
 }
 
 /// Returns the inode of the calling thread's network namespace.
 ///
 /// # Errors
-/// `/proc` is not there.
+/// If `/proc` is missing.
 pub fn netns_inode() -> io::Result<u64> {
     fs::metadata("/proc/thread-self/ns/net").map(|about| about.ino())
 }
@@ -153,11 +152,11 @@ pub fn run_dir() -> PathBuf {
     std::env::var_os("ACKWISE_RUN_DIR").map_or_else(|| PathBuf::from("/run/ackwise"), PathBuf::from)
 }
 
-/// Returns the numbers of the programs that take packets which leave this interface of the
-/// calling thread's network namespace a second time. The oldest comes first.
+/// Returns the ids of the programs on this interface of the calling thread's network namespace
+/// whose packets leave it a second time. The oldest comes first.
 ///
 /// # Errors
-/// The registry cannot be read.
+/// If the registry cannot be read.
 pub fn redirecting_programs(ifindex: u32) -> Result<Vec<u32>, Error> {
     let netns = netns_inode().map_err(Error::system("read the network namespace's inode"))?;
     let mut programs = Vec::new();
@@ -178,14 +177,14 @@ pub fn redirecting_programs(ifindex: u32) -> Result<Vec<u32>, Error> {
 }
 
 impl<R: Serialize + DeserializeOwned> Registry<R> {
-    /// The daemons of a kind, for instance `gateway`. `keep` says of what a killed one has left
-    /// whether it is still needed.
+    /// The registry for a kind of daemon, for instance `gateway`. `keep` decides whether the record
+    /// of a killed daemon is still needed.
     #[must_use]
     pub fn new(kind: &'static str, keep: fn(&R) -> bool) -> Self {
         Self::in_dir(kind, keep, run_dir())
     }
 
-    /// The daemons of a kind, registered in another directory, which need not exist yet.
+    /// A registry in another directory, which need not exist yet.
     #[must_use]
     pub fn in_dir(kind: &'static str, keep: fn(&R) -> bool, dir: PathBuf) -> Self {
         Self { kind, dir, keep }
@@ -196,13 +195,13 @@ impl<R: Serialize + DeserializeOwned> Registry<R> {
         self.dir.join(format!("{kind}-{netns}-{name}.lock"))
     }
 
-    /// Returns where the daemon with this key has its control socket.
+    /// Returns the path of the control socket for this key.
     #[must_use]
     pub fn socket_path(&self, key: &Key) -> PathBuf {
         socket_of(&self.lock_path(key))
     }
 
-    /// Takes the entry with this key. Removes the files of killed daemons, but for what is kept.
+    /// Takes the entry with this key. Removes the files of killed daemons that need not be kept.
     ///
     /// # Errors
     /// See [`TakeError`].
@@ -220,16 +219,16 @@ impl<R: Serialize + DeserializeOwned> Registry<R> {
             let locked = try_lock(&file).map_err(failed(&path))?;
             let record = read_record(&file);
             if !locked && attempt < TRIES {
-                // It may be no more than somebody's list().
+                // It may only be somebody's list().
                 std::thread::sleep(PAUSE);
                 continue;
             }
             if !locked {
                 return Err(TakeError::Held(record));
             }
-            // Between open and lock the last holder may have removed the name.
+            // The previous holder may have removed the file between open and lock.
             if is_named(&file, &path) {
-                // Only after the lock is taken: it removes what nobody has.
+                // Only after taking the lock, since this removes files that nobody has locked.
                 self.list().map_err(TakeError::Registry)?;
                 return Ok(Entry {
                     file,
@@ -243,28 +242,27 @@ impl<R: Serialize + DeserializeOwned> Registry<R> {
         Err(failed(&path)(io::ErrorKind::ResourceBusy.into()))
     }
 
-    /// Returns the records of all daemons that run, of any network namespace. Removes the files
-    /// of killed daemons, but for what is kept.
+    /// Returns the records of all running daemons, in any network namespace. Removes the files of
+    /// killed daemons that need not be kept.
     ///
     /// # Errors
-    /// The directory cannot be read, or belongs to somebody else.
+    /// If the directory cannot be read, or belongs to somebody else.
     pub fn list(&self) -> Result<Vec<R>, Error> {
         let running = self.records()?.into_iter().filter(|(_, runs)| *runs);
         Ok(running.map(|(record, _)| record).collect())
     }
 
-    /// Returns the records that killed daemons have left and that are kept, of any network
-    /// namespace.
+    /// Returns the records of killed daemons that are kept, in any network namespace.
     ///
     /// # Errors
-    /// The directory cannot be read, or belongs to somebody else.
+    /// If the directory cannot be read, or belongs to somebody else.
     pub fn leftovers(&self) -> Result<Vec<R>, Error> {
         let left = self.records()?.into_iter().filter(|(_, runs)| !*runs);
         Ok(left.map(|(record, _)| record).collect())
     }
 
-    /// Returns the records with whether their daemon runs. Removes the files of killed daemons,
-    /// but for what is kept.
+    /// Returns the records, and whether their daemon is running. Removes the files of killed
+    /// daemons that need not be kept.
     fn records(&self) -> Result<Vec<(R, bool)>, Error> {
         let failed = |source| Error::Registry {
             path: self.dir.clone(),
@@ -287,7 +285,7 @@ impl<R: Serialize + DeserializeOwned> Registry<R> {
             };
             let record = read_record(&file);
             let locked = try_lock(&file);
-            // Somebody else may have taken the name between open and lock.
+            // Another process may have replaced the file between open and lock.
             if !is_named(&file, &path) {
                 continue;
             }
@@ -309,11 +307,11 @@ impl<R: Serialize> Entry<R> {
     /// Writes the record, so that others find this daemon.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// If the file cannot be written.
     pub fn publish(&mut self, record: &R) -> Result<(), Error> {
         let text = serde_json::to_string(record).map_err(io::Error::other);
         text.and_then(|text| {
-            // Where there is no room the old record stays.
+            // If there is no room, the old record stays.
             self.file.write_all_at(text.as_bytes(), 0)?;
             self.file.set_len(text.len() as u64)
         })
@@ -323,10 +321,10 @@ impl<R: Serialize> Entry<R> {
         })
     }
 
-    /// Binds the control socket. Its name goes with the entry.
+    /// Binds the control socket, which is removed with the entry.
     ///
     /// # Errors
-    /// The path cannot be bound.
+    /// If the path cannot be bound.
     pub fn listen(&self) -> Result<Listener, Error> {
         let path = socket_of(&self.path);
         let _ = fs::remove_file(&path);
@@ -336,11 +334,11 @@ impl<R: Serialize> Entry<R> {
         listener.map_err(|source| Error::Registry { path, source })
     }
 
-    /// Sees to it that the files go with this process, however that ends, if it is about to become
-    /// a user who may not remove them. Call this while the process has one thread.
+    /// Makes sure that the files are removed when this process ends, in any way, if it is about to
+    /// become a user who may not remove them. Call this while the process has one thread.
     ///
     /// # Errors
-    /// The directory cannot be read, or the system refuses another process.
+    /// If the directory cannot be read, or the system refuses another process.
     pub(crate) fn outlive_rights(&mut self, user: u32) -> Result<(), Error> {
         let owner = self.owner()?;
         if owner.uid.as_raw() != user {
@@ -349,18 +347,18 @@ impl<R: Serialize> Entry<R> {
         Ok(())
     }
 
-    /// Sees to it that the files go when this entry ends, or this process, however that ends, and
-    /// that what is about to be replaced is put back before. Call this while the process has one
-    /// thread and, if there is something to put back, CAP_NET_ADMIN.
+    /// Makes sure that, when this entry or this process ends in any way, what is about to be
+    /// replaced is restored and the files are removed. Call this while the process has one thread
+    /// and, if there is something to restore, CAP_NET_ADMIN.
     ///
     /// # Errors
-    /// The directory cannot be read, or the system refuses another process.
+    /// If the directory cannot be read, or the system refuses another process.
     pub fn guard(&mut self, replaced: Option<&Replaced>) -> Result<(), Error> {
         let owner = self.owner()?;
         self.start_janitor(&owner, replaced)
     }
 
-    /// Returns who may remove the files: the owner of the directory.
+    /// Returns the user who may remove the files: the owner of the directory.
     fn owner(&self) -> Result<User, Error> {
         let dir = self.path.parent().unwrap_or(Path::new("."));
         let about = fs::metadata(dir).map_err(|source| Error::Registry {
@@ -381,22 +379,22 @@ impl<R: Serialize> Entry<R> {
 }
 
 impl<R> Entry<R> {
-    /// Returns the way to set the rate of the cake that [`guard`](Self::guard) is to remove; `None` if there is
-    /// no guard.
+    /// Returns a handle that sets the rate of the cake that [`guard`](Self::guard) is to remove;
+    /// `None` if there is no guard.
     ///
     /// # Errors
-    /// The process has too many descriptors.
+    /// If the process has too many descriptors.
     pub fn rate_setter(&self) -> io::Result<Option<RateSetter>> {
         self.janitor.as_ref().map(Janitor::rate_setter).transpose()
     }
 
-    /// Gives the entry back and leaves the record for whoever clears up later.
+    /// Releases the entry but keeps the record for a later cleanup.
     pub fn leave(mut self) {
         self.keeps_files = true;
     }
 
-    /// Gives the entry back. Returns `false` if the process that was to clear up did not: it was
-    /// killed, or the kernel refused. The record then stays.
+    /// Releases the entry. Returns `false` if the cleanup process failed, because it was killed or
+    /// the kernel refused. The record then stays.
     #[must_use]
     pub fn end(mut self) -> bool {
         self.janitor.take().is_none_or(|janitor| {
@@ -422,7 +420,7 @@ impl<R> Drop for Entry<R> {
     }
 }
 
-/// Makes a directory that only this user may look into, unless it is there.
+/// Creates a directory to which only this user has access, unless it exists.
 fn make_private(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     check_owner(dir)?;
@@ -432,8 +430,8 @@ fn make_private(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Fails unless a directory is one, and belongs to root or to this user. To root, the daemons' own
-/// user is as good: systemd makes the directory for it.
+/// Fails unless the path is a directory that belongs to root or to this user. Root also accepts the
+/// daemons' own user, for whom systemd creates the directory.
 fn check_owner(dir: &Path) -> io::Result<()> {
     let about = fs::symlink_metadata(dir)?;
     if !about.is_dir() {
@@ -453,7 +451,7 @@ fn socket_of(lock: &Path) -> PathBuf {
     path
 }
 
-/// Whether an open file still has this name.
+/// Returns whether an open file still has this name.
 fn is_named(file: &File, path: &Path) -> bool {
     let (named, opened) = (fs::metadata(path).ok(), file.metadata().ok());
     named
@@ -466,8 +464,8 @@ fn remove(lock: &Path) {
     let _ = fs::remove_file(lock);
 }
 
-/// Opens a file of the directory, which may be another user's: it leads to no other file, and nobody
-/// waits for whoever would write into it.
+/// Opens a file of the directory, which may belong to another user: symbolic links are not
+/// followed, and opening a pipe does not block.
 fn open_plain(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = options.custom_flags(flags).open(path)?;
@@ -488,7 +486,7 @@ fn read_record<R: DeserializeOwned>(file: &File) -> Option<R> {
     from_json(&text).ok()
 }
 
-/// Takes the lock of a file if it is free (flock(2)). The kernel frees it with the process.
+/// Takes the lock of a file if it is free (flock(2)). The kernel releases it with the process.
 fn try_lock(file: &File) -> io::Result<bool> {
     // SAFETY: a valid descriptor.
     if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {

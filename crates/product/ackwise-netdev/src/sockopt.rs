@@ -1,4 +1,4 @@
-//! Socket options that `nix` does not have, and filters.
+//! Socket options that `nix` lacks, and filters.
 
 use std::io;
 use std::mem::size_of;
@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 /// Sets an option whose value is an integer.
 ///
 /// # Errors
-/// The system refuses: the option is not one of this socket, or takes a right.
+/// If the system refuses: the option is not one of this socket, or a capability is missing.
 pub fn set_int(
     socket: impl AsFd,
     level: libc::c_int,
@@ -17,17 +17,17 @@ pub fn set_int(
     set(socket, level, option, &value)
 }
 
-/// Sets an option whose value is a plain C type, as the kernel's headers have it for this option.
+/// Sets an option whose value is a plain C type, as the kernel's headers define it.
 ///
 /// # Errors
-/// The system refuses: the option is not one of this socket, or takes a right.
+/// If the system refuses: the option is not one of this socket, or a capability is missing.
 pub fn set<T>(
     socket: impl AsFd,
     level: libc::c_int,
     option: libc::c_int,
     value: &T,
 ) -> io::Result<()> {
-    // SAFETY: the value outlives the call and has the size that is said.
+    // SAFETY: the value outlives the call and has the given size.
     let answer = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
@@ -43,8 +43,8 @@ pub fn set<T>(
     Ok(())
 }
 
-/// Returns an instruction of classic BPF: `code` is a sum of `libc::BPF_*`, `jt` and `jf` are the
-/// instructions that a jump skips if its condition holds, or does not.
+/// Returns an instruction of classic BPF: `code` is a sum of `libc::BPF_*`, and `jt` and `jf` are
+/// the numbers of instructions to skip if a jump's condition is true or false.
 #[must_use]
 pub const fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
     libc::sock_filter {
@@ -55,15 +55,15 @@ pub const fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter
     }
 }
 
-/// Lets a socket receive what a program of classic BPF passes; it returns how many bytes of each
-/// packet.
+/// Limits what a socket receives by a program of classic BPF, which returns how many bytes of each
+/// packet to pass.
 ///
 /// # Errors
-/// The program is not one that ends, or longer than the kernel permits.
+/// If the program does not terminate, or is longer than the kernel permits.
 pub fn attach_filter(socket: impl AsFd, program: &[libc::sock_filter]) -> io::Result<()> {
     let filter = libc::sock_fprog {
         len: u16::try_from(program.len()).map_err(io::Error::other)?,
-        // The kernel reads it.
+        // The kernel only reads it.
         filter: program.as_ptr().cast_mut(),
     };
     set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)

@@ -1,5 +1,5 @@
-//! What the kernel says about an interface without being asked to change anything: its link, the
-//! default routes, and whether packets are forwarded. None of it takes a right.
+//! What the kernel says about an interface without changing anything: its link, the default routes,
+//! and whether packets are forwarded. None of it needs privileges.
 
 use std::fs;
 use std::io;
@@ -26,35 +26,36 @@ const RTNEXTHOP: usize = 8;
 /// A link as rtnetlink(7) lists it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Link {
-    /// Whether it is up.
+    /// Whether the link is up.
     pub up: bool,
     /// The kind of a virtual link, for instance `veth`, `vlan` or `ifb`.
     pub kind: Option<String>,
-    /// The kind of the link that it is a port of, for instance `bridge`.
+    /// The kind of the link of which this is a port, for instance `bridge`.
     pub port_of: Option<String>,
 }
 
 impl Link {
-    /// Says whether it takes only what the kernel has redirected to it, and drops what a process sends.
+    /// Returns whether it accepts only packets that the kernel redirects to it, and drops those
+    /// that a process sends.
     #[must_use]
     pub fn is_ifb(&self) -> bool {
         self.kind.as_deref() == Some("ifb")
     }
 }
 
-/// The interfaces, by their indices, that a default route leads through.
+/// The interfaces, by index, of the default routes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DefaultRoutes {
-    /// Those of IPv4.
+    /// The interfaces of IPv4 default routes.
     pub v4: Vec<u32>,
-    /// Those of IPv6.
+    /// The interfaces of IPv6 default routes.
     pub v6: Vec<u32>,
 }
 
 /// What sysfs says about a device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Device {
-    /// Its speed in Mbit/s, if its driver knows it.
+    /// The speed in Mbit/s, if the driver knows it.
     pub speed_mbps: Option<u32>,
     /// Whether it is a Wi-Fi device.
     pub wifi: bool,
@@ -64,7 +65,7 @@ impl Netlink {
     /// Returns the link with this index.
     ///
     /// # Errors
-    /// There is none.
+    /// If there is none.
     pub fn link(&mut self, index: u32) -> io::Result<Link> {
         let mut body = vec![0; IFINFOMSG];
         body[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -77,10 +78,10 @@ impl Netlink {
         found.ok_or_else(|| io::Error::other("the kernel did not describe the link"))
     }
 
-    /// Returns the interfaces of the default routes, of every routing table.
+    /// Returns the interfaces of the default routes in all routing tables.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// If the kernel refuses.
     pub fn default_routes(&mut self) -> io::Result<DefaultRoutes> {
         let mut routes = DefaultRoutes::default();
         for (family, into) in [
@@ -123,7 +124,7 @@ fn parse_link(message: &[u8]) -> Option<Link> {
     })
 }
 
-/// Returns the interfaces of a unicast route to everywhere; none for any other route.
+/// Returns the interfaces of a unicast default route; empty for any other route.
 fn parse_default_route(message: &[u8]) -> Vec<u32> {
     let is_default = message.get(1) == Some(&0) && message.get(7) == Some(&libc::RTN_UNICAST);
     let Some(attributes) = message.get(RTMSG..).filter(|_| is_default) else {
@@ -142,8 +143,8 @@ fn parse_default_route(message: &[u8]) -> Vec<u32> {
     interfaces
 }
 
-/// Says whether packets that arrive on an interface are forwarded. `version` is `ipv4` or `ipv6`.
-/// `None` if the kernel does not say.
+/// Returns whether packets that arrive on an interface are forwarded; `None` if the kernel does not
+/// say. `version` is `ipv4` or `ipv6`.
 #[must_use]
 pub fn forwards(name: &str, version: &str) -> Option<bool> {
     let path = format!("/proc/sys/net/{version}/conf/{name}/forwarding");
@@ -151,7 +152,7 @@ pub fn forwards(name: &str, version: &str) -> Option<bool> {
     Some(value.trim() != "0")
 }
 
-/// Returns what sysfs says about a device. `None` if sysfs is not there, or shows another network
+/// Returns what sysfs says about a device; `None` if sysfs is missing, or shows another network
 /// namespace.
 #[must_use]
 pub fn device(name: &str, index: u32) -> Option<Device> {
@@ -170,8 +171,8 @@ pub fn device(name: &str, index: u32) -> Option<Device> {
     })
 }
 
-/// Says whether the running kernel has a module: loaded, built in, or installed. `None` if it
-/// has none of the lists.
+/// Returns whether the running kernel has a module: loaded, built in, or installed. `None` if none
+/// of the lists exists.
 #[must_use]
 pub fn has_module(release: &str, module: &str) -> Option<bool> {
     if Path::new("/sys/module").join(module).exists() {
@@ -188,7 +189,7 @@ pub fn has_module(release: &str, module: &str) -> Option<bool> {
     }
 }
 
-/// Says whether a list of depmod(8) names a module. A line begins with its path.
+/// Returns whether a list of depmod(8) contains a module. Each line begins with a path.
 fn names_module(list: &str, module: &str) -> bool {
     list.lines().any(|line| {
         let path = line.split(':').next().unwrap_or(line);

@@ -1,8 +1,8 @@
 //! The system calls that a daemon may make (seccomp(2)). Any other kills the process.
 //!
 //! A process that is killed fails open: its programs are detached, and the kernel's log names the
-//! system call. An error number instead might be taken for an ordinary failure, and the daemon
-//! would go on with less than it believes. `ACKWISE_SECCOMP=log` only logs such calls; it is for
+//! system call. An error number instead could be mistaken for an ordinary failure, and the daemon
+//! would continue with less than it assumes. `ACKWISE_SECCOMP=log` only logs such calls; it is for
 //! finding out what a new libc needs.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::Error;
     target_arch = "riscv64"
 ))]
 mod filter;
-/// Other architectures have other calls, and no filter is made for them.
+/// Other architectures have other calls, and there is no filter for them.
 #[cfg(not(any(
     target_arch = "x86_64",
     target_arch = "aarch64",
@@ -29,31 +29,31 @@ mod filter;
 pub use filter::{of_daemon, restrict};
 pub(crate) use filter::{of_guard, of_janitor, of_loader};
 
-/// What a daemon does after its start that the kernel does not permit everybody.
+/// Operations of a running daemon that need a privilege or a system call of their own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Uses {
     /// It removes filters of a clsact qdisc when it ends.
     pub clsact: bool,
     /// It marks single packets (`SO_MARK` as a control message).
     pub marks: bool,
-    /// It reads and writes BPF maps by bpf(2).
+    /// It accesses BPF maps through bpf(2).
     pub maps: bool,
-    /// It runs BPF programs by bpf(2).
+    /// It runs BPF programs through bpf(2).
     pub runs: bool,
-    /// It takes other programs for its tcx links.
+    /// It replaces the programs of its tcx links.
     pub replaces: bool,
-    /// The real-time priority that a thread of it takes; 0 for none.
+    /// The real-time priority that one of its threads takes; 0 for none.
     pub realtime: u32,
 }
 
-/// An argument of a call and what it has to be.
+/// A condition on an argument of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// The call is permitted whatever its arguments are.
+    /// The call is permitted with any arguments.
     Any,
-    /// The argument with this index has this value in its lower 32 bits.
+    /// The argument with this index must have this value in its lower 32 bits.
     Is(u8, u32),
-    /// These bits of the argument with this index have this value.
+    /// These bits of the argument with this index must have this value.
     Bits {
         /// The index of the argument.
         argument: u8,
@@ -66,13 +66,13 @@ pub enum Rule {
     NotThere,
 }
 
-/// The calls that are permitted, and how.
+/// The permitted calls, and under which conditions.
 pub type Rules = BTreeMap<c_long, Vec<Rule>>;
 
-/// Calls prctl(2) with one argument, which the kernel reads if it is a pointer.
+/// Calls prctl(2) with one argument, which may be a pointer that the kernel reads.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// If the kernel refuses.
 pub(crate) fn prctl(option: libc::c_int, argument: libc::c_ulong) -> Result<(), Error> {
     // SAFETY: the options used here take a number, or the address of a string that outlives the call.
     if unsafe { libc::prctl(option, argument, 0, 0, 0) } < 0 {

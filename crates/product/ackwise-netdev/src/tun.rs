@@ -1,4 +1,4 @@
-//! TUN and TAP devices, by which packets leave the kernel for this process.
+//! TUN and TAP devices, through which packets leave the kernel for this process.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -12,15 +12,15 @@ use crate::ifreq::{self, index_of};
 use crate::packet_socket::{self, Layer};
 use crate::{Error, Interface};
 
-/// The packets that a device keeps until they are read. It drops what exceeds this.
+/// The number of packets that a device queues until they are read. Further packets are dropped.
 pub const TX_QUEUE_LEN: i32 = 8192;
 
-/// The IPv4 dummy address (RFC 7600 §4.8), for a device that nobody addresses.
+/// The IPv4 dummy address (RFC 7600 §4.8), for a device that is never addressed.
 const DUMMY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
-/// `linux/if_tun.h`. MIPS and PowerPC have another number.
+/// From `linux/if_tun.h`. The number is different on MIPS and PowerPC.
 pub(crate) const TUNSETCARRIER: libc::Ioctl = libc::_IOW::<libc::c_int>(b'T' as u32, 226);
 
-/// What a TUN device is used for. This decides how it is configured.
+/// The use of a TUN device, which decides how it is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// A BPF program redirects packets to the device, with the link header of another
@@ -32,24 +32,24 @@ pub enum Role {
     Anchor,
 }
 
-/// A TUN or TAP device, which hands what is sent through it to this process. The kernel
-/// deletes the device when its descriptor is closed.
+/// A TUN or TAP device, which hands packets sent through it to this process. The kernel deletes the
+/// device when its descriptor is closed.
 #[derive(Debug)]
 pub struct TunDevice {
     file: File,
-    /// For ioctls on the device, in the network namespace that it was made in.
+    /// A socket for ioctls on the device, in the network namespace that it was created in.
     socket: OwnedFd,
-    /// Its name.
+    /// The name of the device.
     pub name: String,
-    /// Its index.
+    /// The index of the device.
     pub index: u32,
 }
 
-/// Makes a TAP device where packets have a link header, else a TUN device, and leaves it down
-/// and unconfigured. Reads and writes do not block. Returns its descriptor and its name.
+/// Creates a TAP device if packets have a link header, else a TUN device, and leaves it down and
+/// unconfigured. Reads and writes do not block. Returns its descriptor and its name.
 ///
 /// # Errors
-/// A device of that name exists, a right is missing, or the kernel has no TUN.
+/// If a device of that name exists, a capability is missing, or the kernel has no TUN.
 pub fn create_tun(name: &str, kind: LinkKind) -> io::Result<(File, String)> {
     let file = File::options()
         .read(true)
@@ -61,7 +61,7 @@ pub fn create_tun(name: &str, kind: LinkKind) -> io::Result<(File, String)> {
         LinkKind::Ip => libc::IFF_TUN,
     };
     let mut request = ifreq::named(name);
-    // A persistent device that somebody else made is not taken over.
+    // A persistent device of another owner is not taken over.
     let flags = kind | libc::IFF_NO_PI | libc::IFF_TUN_EXCL;
     request.ifr_ifru.ifru_flags = flags as libc::c_short;
     ifreq::ioctl(&file, libc::TUNSETIFF as libc::c_ulong, &mut request)?;
@@ -70,12 +70,12 @@ pub fn create_tun(name: &str, kind: LinkKind) -> io::Result<(File, String)> {
 }
 
 impl TunDevice {
-    /// Makes a TAP device where packets have a link header, else a TUN device. It has no
-    /// offloads: the stack segments aggregated packets and fills in checksums. In `name`, `%d`
-    /// stands for a free number. `mtu` is in bytes.
+    /// Creates a TAP device if packets have a link header, else a TUN device, and configures it. It
+    /// has no offloads: the stack segments aggregated packets and fills in checksums. In `name`,
+    /// `%d` stands for a free number. `mtu` is in bytes.
     ///
     /// # Errors
-    /// A device of that name exists, a right is missing, or the kernel has no TUN.
+    /// If a device of that name exists, a capability is missing, or the kernel has no TUN.
     pub fn open(name: &str, kind: LinkKind, mtu: u32, role: Role) -> Result<Self, Error> {
         let made = "make a TUN device";
         let (file, name) = create_tun(name, kind).map_err(Error::system(made))?;
@@ -93,26 +93,27 @@ impl TunDevice {
         Ok(device)
     }
 
-    /// Sets the device's sysctls. A kernel without IPv6, for instance, lacks some of them, and
-    /// then does not need them.
+    /// Sets the device's sysctls. Some may not exist, for instance on a kernel without IPv6, and
+    /// are not needed then.
     fn configure(&self, role: Role) {
         let set = |family: &str, key: &str, value: &str| {
             let path = format!("/proc/sys/net/{family}/conf/{}/{key}", self.name);
             let _ = std::fs::write(path, value);
         };
         match role {
-            // No addresses and no router solicitations: the stack does not use it as a link.
+            // No addresses and no router solicitations: the stack does not use the device as a
+            // link.
             Role::Redirect | Role::Anchor => set("ipv6", "disable_ipv6", "1"),
             Role::Routed => {
                 set("ipv6", "addr_gen_mode", "1");
                 // The route to a packet's source may lead through another interface. The kernel
                 // takes the maximum of this value and that of `all`, and a device without an
-                // address passes no reverse-path check but 0.
+                // address passes the reverse-path check only at 0.
                 set("ipv4", "rp_filter", "2");
                 if let Err(error) = ifreq::set_address(&self.name, DUMMY) {
                     tracing::debug!("address of {}: {error}", self.name);
                 }
-                // Routes to the device are not used while it has no carrier.
+                // Routes through the device are not used while it has no carrier.
                 set("ipv4", "ignore_routes_with_linkdown", "1");
                 set("ipv6", "ignore_routes_with_linkdown", "1");
             }
@@ -133,10 +134,10 @@ impl TunDevice {
     }
 
     /// Reads the next frame into `buffer` and returns its length in bytes; `None` if no frame
-    /// waits. A frame that is longer than the buffer is cut.
+    /// waits. A frame longer than the buffer is truncated.
     ///
     /// # Errors
-    /// The device is gone or down.
+    /// If the device is gone or down.
     pub fn recv(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match (&self.file).read(buffer) {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -148,15 +149,15 @@ impl TunDevice {
         }
     }
 
-    /// Lets the stack receive a packet from the device, as if it had come from a wire. Returns
-    /// whether the stack took it.
+    /// Lets the stack receive a packet from the device, as if from a wire. Returns whether the
+    /// stack accepted it.
     ///
     /// # Errors
-    /// The device is gone or down.
+    /// If the device is gone or down.
     pub fn inject(&self, packet: &[u8]) -> io::Result<bool> {
         match (&self.file).write(packet) {
             Ok(len) => Ok(len == packet.len()),
-            // EINVAL: it is no IP packet.
+            // EINVAL: it is not an IP packet.
             Err(error) => match error.raw_os_error() {
                 Some(libc::EAGAIN | libc::EINTR | libc::EINVAL | libc::ENOMEM) => Ok(false),
                 _ => Err(error),
@@ -164,10 +165,10 @@ impl TunDevice {
         }
     }
 
-    /// Turns the device's carrier on or off. This needs no rights.
+    /// Sets the device's carrier. This needs no privileges.
     ///
     /// # Errors
-    /// The device is down, or the kernel is older than 5.0.
+    /// If the device is down, or the kernel is older than 5.0.
     pub fn set_carrier(&self, on: bool) -> io::Result<()> {
         let on = libc::c_int::from(on);
         // SAFETY: TUNSETCARRIER reads an int.
@@ -178,16 +179,16 @@ impl TunDevice {
         Ok(())
     }
 
-    /// Says whether the device still exists, up or down.
+    /// Returns whether the device still exists, up or down.
     #[must_use]
     pub fn exists(&self) -> bool {
         ifreq::name_at(self.index).is_some()
     }
 
-    /// Says whether the device is up. Packets that are sent to one that is down or gone are lost.
+    /// Returns whether the device is up. Packets sent to a device that is down or gone are lost.
     #[must_use]
     pub fn is_up(&self) -> bool {
-        // Somebody may have given it another name.
+        // Somebody may have renamed it.
         let flags = ifreq::name_at(self.index).map(|name| ifreq::flags(&self.socket, &name));
         flags.is_some_and(|flags| flags.is_ok_and(|flags| flags & libc::IFF_UP != 0))
     }
@@ -195,11 +196,11 @@ impl TunDevice {
     /// Returns the MTU, in bytes, of an interface of the device's network namespace.
     #[must_use]
     pub fn mtu_of(&self, interface: &Interface) -> Option<u32> {
-        // Somebody may have given it another name, and that one to another interface.
+        // Somebody may have renamed it, and given its name to another interface.
         ifreq::mtu(&self.socket, &ifreq::name_at(interface.index)?).ok()
     }
 
-    /// Returns how many packets the device dropped because nobody read them in time.
+    /// Returns how many packets the device dropped because they were not read in time.
     #[must_use]
     pub fn tx_dropped(&self) -> u64 {
         let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();

@@ -4,24 +4,24 @@ use nix::unistd::{Gid, Uid};
 
 use crate::Error;
 
-/// The daemons' own user, which the package makes (`packaging/sysusers.d/ackwise.conf`).
+/// The daemons' own user, which the package creates (`packaging/sysusers.d/ackwise.conf`).
 pub const SYSTEM_USER: &str = "ackwise";
 
 /// A user of this system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
-    /// The user's number.
+    /// The uid.
     pub uid: Uid,
-    /// The number of the user's own group.
+    /// The gid of the user's own group.
     pub gid: Gid,
 }
 
 impl User {
     /// Returns the user that a daemon becomes: the one that was chosen, by name or by number, or
-    /// else [`SYSTEM_USER`] if this process is root's. `None` stands for staying who it is.
+    /// else [`SYSTEM_USER`] if this process is root's. `None` means that the user stays the same.
     ///
     /// # Errors
-    /// There is no such user, or this process may not become another one.
+    /// If there is no such user, or this process may not become another one.
     pub fn choose(chosen: Option<&str>) -> Result<Option<Self>, Error> {
         let user = Self::choose_quietly(chosen)?;
         if user.is_none() && chosen.is_none() && effective_user() == 0 {
@@ -34,7 +34,8 @@ impl User {
         Ok(user)
     }
 
-    /// As [`choose`](Self::choose), for another process of a daemon that does.
+    /// Like [`choose`](Self::choose) but without a log message, for another process of a daemon
+    /// that calls it.
     pub(crate) fn choose_quietly(chosen: Option<&str>) -> Result<Option<Self>, Error> {
         let me = effective_user();
         let Some(name) = chosen else {
@@ -65,12 +66,12 @@ impl User {
     }
 }
 
-/// Returns the number of the user of this process.
+/// Returns the uid of this process.
 pub(crate) fn effective_user() -> u32 {
     Uid::effective().as_raw()
 }
 
-/// Says whether a number is that of [`SYSTEM_USER`].
+/// Returns whether a uid is that of [`SYSTEM_USER`].
 pub(crate) fn is_system_user(uid: u32) -> bool {
     User::find(SYSTEM_USER).is_some_and(|user| user.uid.as_raw() == uid)
 }

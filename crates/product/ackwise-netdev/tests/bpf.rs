@@ -1,4 +1,4 @@
-//! BPF maps that are read and made without the loader. Needs root.
+//! BPF maps that are read and created without the loader. Needs root.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -6,16 +6,16 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use ackwise_netdev::bpf::{constant_map, first_value};
 use aya::maps::MapData;
 
-/// Makes a map of one value of 8 bytes. `kind` is an `enum bpf_map_type`.
+/// Creates a map with one value of 8 bytes. `kind` is an `enum bpf_map_type`.
 fn map_of(kind: u32) -> MapData {
     const BPF_MAP_CREATE: libc::c_int = 0;
     // Type, lengths of key and value, entries, flags.
     let attributes = [kind, 4, 8, 1, 0];
     let size = size_of_val(&attributes);
-    // SAFETY: the beginning of `union bpf_attr` for this command, without pointers.
+    // SAFETY: the leading part of `union bpf_attr` for this command, without pointers.
     let made = unsafe { libc::syscall(libc::SYS_bpf, BPF_MAP_CREATE, &raw const attributes, size) };
     assert!(made >= 0, "{}", io::Error::last_os_error());
-    // SAFETY: the kernel has just made it for the caller.
+    // SAFETY: the kernel has just created it for the caller.
     let made = unsafe { OwnedFd::from_raw_fd(made as libc::c_int) };
     MapData::from_fd(made).expect("a map")
 }

@@ -1,4 +1,4 @@
-//! What packet sockets receive. It takes root.
+//! What packet sockets receive. Needs root.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -8,7 +8,7 @@ use ackwise_netdev::sockopt::{attach_filter, instruction, set_int};
 use ackwise_testbed::Netns;
 use nix::sys::socket::{MsgFlags, recv};
 
-/// An EtherType for local experiments (IEEE 802), which no protocol of the stack has.
+/// An EtherType for local experiments (IEEE 802), which no protocol of the stack uses.
 const LOCAL: u16 = 0x88b5;
 const HEADER: usize = 14;
 
@@ -19,7 +19,7 @@ fn frame() -> Vec<u8> {
     frame
 }
 
-/// A packet has reached the sockets of a device when the call that sends it returns.
+/// Sends a packet, which has reached the sockets of the device when the call returns.
 fn send(socket: &OwnedFd) {
     let to = Destination {
         interface: index_of("lo").unwrap(),
@@ -46,7 +46,7 @@ fn a_socket_receives_what_it_is_bound_for() {
         let lo = index_of("lo");
         let bound = |layer, interface, receives| {
             let socket = packet_socket::open(layer).unwrap();
-            // Before it is bound it receives nothing.
+            // An unbound socket receives nothing.
             send(&sender);
             packet_socket::bind(&socket, interface, receives).unwrap();
             assert_eq!(next(&socket), None);
@@ -70,7 +70,7 @@ fn a_filter_cuts_packets_and_what_has_no_room_is_counted() {
         let [sender, socket] = [(); 2].map(|()| packet_socket::open(Layer::Link).unwrap());
         let cut = [instruction(libc::BPF_RET | libc::BPF_K, 0, 0, 10)];
         attach_filter(&socket, &cut).unwrap();
-        // Less than a packet takes: the kernel makes it the least that it has.
+        // Less than a packet needs: the kernel raises it to its minimum.
         set_int(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, 1).unwrap();
         packet_socket::bind(&socket, index_of("lo"), Receives::All).unwrap();
         for _ in 0..100 {
@@ -82,12 +82,12 @@ fn a_filter_cuts_packets_and_what_has_no_room_is_counted() {
             seen += 1;
         }
         let missed = packet_socket::missed(&socket);
-        // Each frame leaves and comes in again, the last ones perhaps later.
+        // Each frame leaves and arrives again, the last ones perhaps later.
         assert!(
             seen > 0 && missed > 0 && (100..=200).contains(&(seen + missed)),
             "{seen} {missed}"
         );
-        // A program that does not end is none.
+        // The kernel refuses a program that does not terminate.
         let jump = [instruction(libc::BPF_JMP | libc::BPF_JA, 0, 0, 9)];
         assert!(attach_filter(&socket, &jump).is_err());
     });

@@ -1,5 +1,5 @@
-//! What a process may still do once it has given up its rights. Each call is made by a process of
-//! its own, which is this test again.
+//! What a process may still do after it has dropped its privileges. Each call is made in a separate
+//! process, which runs this test again.
 
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
@@ -8,7 +8,7 @@ use std::process::{Command, ExitStatus};
 use ackwise_netdev::privileges::{Uses, drop_all};
 use libc::c_long;
 
-/// The variable that names the call which the process is to make.
+/// The variable that names the call to make.
 const CALL: &str = "ACKWISE_TEST_CALL";
 
 /// A system call with arguments.
@@ -53,7 +53,7 @@ const SIOCGIFFLAGS: c_long = libc::SIOCGIFFLAGS as c_long;
 const NEWNET: c_long = libc::CLONE_NEWNET as c_long;
 const SET_DUMPABLE: c_long = libc::PR_SET_DUMPABLE as c_long;
 
-/// Wherever an address is asked for there is none: what a permitted call says does not count.
+/// Where an address is expected, none is given: the result of a permitted call does not matter.
 const CALLS: [Call; 28] = [
     refused("execve", libc::SYS_execve, [0; 4]),
     refused("execveat", libc::SYS_execveat, [CWD, 0, 0, 0]),
@@ -97,7 +97,7 @@ const CALLS: [Call; 28] = [
     permitted("clone3: not there", libc::SYS_clone3, [0, 0, 0, 0]),
 ];
 
-/// Runs a test of this file in a process of its own, which makes this call.
+/// Runs a test of this file in a separate process, which makes this call.
 fn process_that_calls(test: &str, call: &str, log_only: bool) -> ExitStatus {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture"]);
@@ -110,8 +110,8 @@ fn process_that_calls(test: &str, call: &str, log_only: bool) -> ExitStatus {
 
 fn make(call: &Call) {
     let [a, b, c, d] = call.arguments;
-    // SAFETY: no address is given, so the kernel reads and writes no memory of this process; what
-    // it could change of the process ends with it.
+    // SAFETY: no address is given, so the kernel accesses no memory of this process; anything that
+    // the call changes about the process ends with it.
     unsafe { libc::syscall(call.number, a, b, c, d, -1, 0) };
 }
 
@@ -167,7 +167,7 @@ fn m6_what_a_daemon_does_works() {
     one.send_to(&[1], one.local_addr().unwrap()).unwrap();
     assert_eq!(one.recv(&mut [0; 2]).unwrap(), 1);
     drop(other);
-    // Names are resolved: files, the resolver's sockets, and whatever the libc loads for it.
+    // Name resolution works: files, the resolver's sockets, and whatever the libc loads for it.
     use std::net::ToSocketAddrs;
     assert!(("localhost", 1).to_socket_addrs().unwrap().next().is_some());
     let _ = ("no-such-host.invalid", 1).to_socket_addrs();
@@ -176,7 +176,7 @@ fn m6_what_a_daemon_does_works() {
     std::process::exit(7);
 }
 
-/// All five sets of capabilities are empty, and nothing can be regained.
+/// All five capability sets are empty, and nothing can be regained.
 #[test]
 fn m6_no_right_is_left() {
     if std::env::var_os(CALL).is_none() {

@@ -1,4 +1,4 @@
-//! Queue disciplines that are replaced and put back, on a kernel that has them.
+//! Queue disciplines that are replaced and restored, on a kernel that has them.
 
 use ackwise_netdev::ifreq::index_of;
 use ackwise_netdev::netlink::Netlink;
@@ -11,7 +11,7 @@ const CAKE: Cake = Cake {
     filter: CakeFilter::Aggressive,
 };
 
-/// Everything that is put back with its options, and options that the kernel would not choose.
+/// Everything that is restored with its options, and options that the kernel would not choose.
 const ROOTS: [&str; 10] = [
     "pfifo limit 77",
     "bfifo limit 9999",
@@ -44,7 +44,7 @@ fn what_is_put_back_is_what_was_there_however_often() {
                     run_command("tc", &set);
                 }
                 let before = shown();
-                // A time that comes back a little shorter shows after some rounds.
+                // A time that comes back slightly shorter shows after several rounds.
                 for _ in 0..20 {
                     let found = netlink.qdiscs(index).unwrap();
                     assert_eq!(found.len(), 1, "{found:?}");
@@ -64,7 +64,7 @@ fn what_is_put_back_is_what_was_there_however_often() {
                     let replaced = Replaced { index, found };
                     assert_eq!(replaced.undo(&mut netlink).unwrap(), Undone::Restored);
                     assert_eq!(shown(), before);
-                    // Once more changes nothing.
+                    // A second undo changes nothing.
                     assert_eq!(replaced.undo(&mut netlink).unwrap(), Undone::NotOurs);
                     assert_eq!(shown(), before);
                 }

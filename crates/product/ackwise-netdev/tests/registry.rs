@@ -1,4 +1,4 @@
-//! Other users of the host against the registry (hardening findings M5 and L7).
+//! Attacks of other users of the host on the registry (hardening findings M5 and L7).
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 const NUMBERS: Service<u32> = Service::new("test");
 
-/// A directory in which every user may make files, as in `/tmp`.
+/// A directory in which every user may create files, like `/tmp`.
 fn public_dir() -> TempDir {
     let dir = TempDir::new().unwrap();
     fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
@@ -87,7 +87,7 @@ fn m5_a_directory_or_a_socket_of_another_user_is_not_used() {
     let registry = registry(dir.path());
     let key = Key::here("aw0").unwrap();
     let listener = netns.run_as_nobody(|| {
-        // Open to everybody, so that only its owner speaks against it.
+        // Open to everybody, so that only its owner is wrong.
         DirBuilder::new()
             .mode(0o777)
             .create(dir.path().join("run"))
@@ -156,7 +156,7 @@ fn what_is_no_ordinary_file_is_neither_written_nor_waited_for() {
     assert!(registry.list().unwrap().is_empty());
     fs::remove_file(&lock).unwrap();
     nix::unistd::mkfifo(&lock, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    // Whoever opens it to read waits for somebody who writes.
+    // Opening it for reading blocks until somebody writes.
     let lists =
         std::thread::spawn(move || (registry.list().unwrap(), registry.take(&key).is_err()));
     for _ in 0..200 {
@@ -175,14 +175,14 @@ fn l7_another_user_cannot_keep_the_lock() {
     let (dir, netns) = (public_dir(), Netns::new());
     let registry = registry(dir.path());
     let key = Key::here("aw0").unwrap();
-    // A directory that somebody has opened to all is closed again.
+    // A directory that somebody has opened to everybody is made private again.
     DirBuilder::new()
         .mode(0o755)
         .create(dir.path().join("run"))
         .unwrap();
     let entry = registry.take(&key).unwrap();
     let lock = lock_file(dir.path());
-    // Even where the directory lets everybody through, the file is root's.
+    // Even if everybody may enter the directory, the file is root's.
     for run_mode in [0o700, 0o755] {
         fs::set_permissions(dir.path().join("run"), Permissions::from_mode(run_mode)).unwrap();
         netns.run_as_nobody(|| {

@@ -1,11 +1,12 @@
-//! Which known middleboxes explain what was found.
+//! Names the known middleboxes that explain the findings.
 //!
-//! Each is known by a sign that the others do not show under the same conditions, so that several
-//! in a row are told apart. What they share (that ACKs are missing in a fast flow) names none.
+//! Each box is recognised by a sign that the others do not show under the same conditions, so that
+//! several in a row can be told apart. A sign that they share (ACKs missing in a fast flow)
+//! identifies none.
 //!
-//! Some are also known by what they do not do. That takes evidence, too: where too little arrived
-//! to show it, the box is not named, or all that fit are. What no box that was found does is told
-//! as [`Known::Unknown`].
+//! Some boxes are also recognised by what they do not do. That needs evidence, too: if too little
+//! arrived to show it, the box is not named, or all that fit are. Anything that none of the boxes
+//! found does is reported as [`Known::Unknown`].
 
 use serde::Serialize;
 
@@ -15,7 +16,7 @@ use crate::shown::Sign;
 use crate::signs::Signs;
 use crate::stats::{LEVEL, Share, coin, percent};
 
-/// A kind of box.
+/// A kind of middlebox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Known {
@@ -23,37 +24,37 @@ pub enum Known {
     CakeAckFilter,
     /// cake with `ack-filter-aggressive`.
     CakeAckFilterAggressive,
-    /// A filter of a queue that looks at numbers only, as ns-2's.
+    /// An ACK filter in a queue that looks only at numbers, such as ns-2's.
     NumbersOnly,
-    /// Rules by length, flag and rate, as they are copied for OpenWrt.
+    /// Rules by length, flag and rate, as copied for OpenWrt.
     LengthAndRate,
-    /// A policer that knows no flow, as tc's.
+    /// A policer that does not distinguish flows, such as tc's.
     Policer,
-    /// A datapath that holds ACKs, as `ackwise attach`.
+    /// A datapath that holds ACKs, such as `ackwise attach`.
     AckwiseAttach,
-    /// A queue that keeps to the contract, as `ackwise gateway`.
+    /// A queue that follows the contract, such as `ackwise gateway`.
     AckwiseGateway,
     /// A proxy that splits connections.
     Proxy,
-    /// Something is done to ACKs, or to short data, that no known box explains; or several do.
+    /// Something happens to ACKs, or to short data, that no known box explains, or several do.
     Unknown,
 }
 
 /// A box that was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Named {
-    /// Which.
+    /// The kind of box.
     pub name: Known,
-    /// What is called so, in words.
+    /// A description of the box.
     pub what: &'static str,
-    /// What shows it.
+    /// The evidence for it.
     pub because: String,
     /// What to do about it.
     pub advice: &'static str,
 }
 
 impl Known {
-    /// What is called so, in words.
+    /// A description of the box.
     const fn what(self) -> &'static str {
         match self {
             Self::CakeAckFilter => "cake with ack-filter",
@@ -112,7 +113,7 @@ impl Named {
     }
 }
 
-/// Boxes that explain something equally well: one, or several that cannot be told apart here.
+/// Boxes that explain a finding equally well: one, or several that cannot be told apart here.
 struct Found {
     fit: Vec<Known>,
     because: String,
@@ -140,7 +141,7 @@ impl Found {
     }
 }
 
-/// Names the boxes of a direction.
+/// Names the boxes in a direction.
 #[must_use]
 pub fn boxes(signs: &Signs, changes: &Changes) -> Vec<Named> {
     let found = [
@@ -166,8 +167,8 @@ fn proxy(changes: &Changes) -> Option<Found> {
     (foreign.hit > 0).then(|| Found::one(Known::Proxy, because))
 }
 
-/// Says whether a path is shown to let these pass: of ten or more, no more than a quarter is lost.
-/// That none is lost beyond chance shows nothing where few are looked at.
+/// Returns whether a path is shown to let these pass: of at least ten, no more than a quarter is
+/// lost. With few samples, finding no loss beyond chance shows nothing.
 fn pass(these: Share) -> bool {
     const ENOUGH: usize = 10;
     these.of >= ENOUGH && 4 * these.hit <= these.of
@@ -200,7 +201,7 @@ fn queue(signs: &Signs) -> Option<Found> {
     if !young.older_give_way() {
         return None;
     }
-    // That it is a filter is known; of twelve flows most say which.
+    // It is known to be a filter; most of twelve flows tell which.
     const ENOUGH: usize = 6;
     let acc_ecn = &signs.young_acc_ecn;
     let ignores_acc_ecn = coin(acc_ecn.first_lost, acc_ecn.last_lost) < 10.0 * LEVEL;
@@ -236,13 +237,13 @@ fn attach(signs: &Signs) -> Option<Found> {
     (signs.hold.sure && thins).then(|| Found::one(Known::AckwiseAttach, because))
 }
 
-/// Where ACKs are held, too, both look alike.
+/// If ACKs are also held, both boxes look alike.
 fn gateway(signs: &Signs) -> Option<Found> {
     let (old, young) = (&signs.old, &signs.young);
     if !old.older_give_way() || young.older_give_way() || signs.hold.sure {
         return None;
     }
-    // Of four ACKs of a young flow, in half of the flows or more.
+    // An average over the four ACKs of young flows, from at least half of the flows.
     let spares_young = young.bursts >= CLASSIC / 2 && young.left() > 3.5;
     let mut fit = vec![Known::AckwiseGateway];
     let mut because = format!(
@@ -264,7 +265,7 @@ fn gateway(signs: &Signs) -> Option<Found> {
     Some(Found { fit, because })
 }
 
-/// Says whether a box that is there can do this as well.
+/// Returns whether a box that was found can also cause this.
 fn explains(known: Known, sign: Sign) -> bool {
     let young = [Phase::Alone, Phase::Crowd];
     match (known, sign) {
@@ -276,7 +277,7 @@ fn explains(known: Known, sign: Sign) -> bool {
         (_, Sign::ShortDataLost) => false,
         (Known::LengthAndRate | Known::Policer, Sign::LastLost) => true,
         (_, Sign::LastLost) => false,
-        // These three do not read what an ACK says.
+        // These three do not read the contents of an ACK.
         (Known::LengthAndRate | Known::Policer | Known::NumbersOnly, Sign::NewsLost) => true,
         (_, Sign::NewsLost) => false,
         (_, Sign::Thinned(Phase::Slow)) => false,
@@ -287,7 +288,7 @@ fn explains(known: Known, sign: Sign) -> bool {
     }
 }
 
-/// What none of those that were found does.
+/// Anything that none of the boxes found does.
 fn unknown(signs: &Signs, found: &[Found]) -> Option<Named> {
     let mut fit = found.iter().flat_map(|it| &it.fit);
     let shown = signs.shown().into_iter();

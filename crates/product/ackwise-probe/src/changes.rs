@@ -7,40 +7,40 @@ use crate::record::{KINDS, Record};
 use crate::segment::{CE, flag, kind};
 use crate::stats::Share;
 
-/// Changes of one direction. Each share is of the packets where it could have happened.
+/// The changes in one direction. Each share is of the packets where the change could have happened.
 #[derive(Debug, Default)]
 pub struct Changes {
-    /// Connections whose handshake came from somebody else.
+    /// Connections whose handshake came from a third party.
     pub foreign_handshakes: Share,
-    /// Connections whose first sequence number was another one.
+    /// Connections whose initial sequence number was changed.
     pub numbers: Share,
-    /// Packets whose acknowledgment number was another one.
+    /// Packets whose acknowledgment number was changed.
     pub acks: Share,
-    /// Packets whose window was another one.
+    /// Packets whose window was changed.
     pub windows: Share,
-    /// Packets whose timestamp (TSval) was another one.
+    /// Packets whose timestamp (TSval) was changed.
     pub timestamps: Share,
-    /// Handshakes whose maximum segment size was lower.
+    /// Handshakes whose maximum segment size was lowered.
     pub mss: Share,
     /// Handshakes and other packets that lost an option.
     pub stripped: BTreeMap<&'static str, Share>,
     /// Packets that gained an option.
     pub added: Share,
-    /// Handshakes that lost a flag of ECN.
+    /// Handshakes that lost an ECN flag.
     pub ecn_handshakes: Share,
-    /// Other packets that lost a flag of ECN.
+    /// Other packets that lost an ECN flag.
     pub ecn_flags: Share,
-    /// ECN-capable packets that are not any more (ECT became Not-ECT).
+    /// ECN-capable packets that no longer are (ECT became Not-ECT).
     pub ect_cleared: Share,
-    /// Marked packets that are not any more.
+    /// Marked packets that lost their mark.
     pub ce_cleared: Share,
-    /// ECN-capable packets that were marked on the way: a queue that marks.
+    /// ECN-capable packets that were marked on the way, by a queue that marks.
     pub ce_set: Share,
     /// Packets that became ECN-capable.
     pub ect_set: Share,
     /// Packets that arrived more than once.
     pub copies: Share,
-    /// Packets that nobody has sent.
+    /// Packets that neither end has sent.
     pub made: Share,
 }
 
@@ -60,7 +60,7 @@ const OPTIONS: [&str; KINDS.len()] = [
 ];
 
 impl Changes {
-    /// Finds them.
+    /// Finds the changes.
     #[must_use]
     pub fn of(path: &Direction) -> Self {
         let mut changes = Self::default();

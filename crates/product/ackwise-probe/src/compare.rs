@@ -1,4 +1,4 @@
-//! Joins what one end has sent with what the other end has seen.
+//! Joins what one end sent with what the other end saw.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -9,32 +9,32 @@ use crate::segment::{CE, flag};
 use crate::session::Played;
 use crate::stats::Share;
 
-/// A packet that was sent, and what became of it.
+/// A packet that was sent, and what happened to it.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample {
-    /// As it left.
+    /// The packet as it left.
     pub sent: Record,
-    /// As it arrived first.
+    /// The packet as it first arrived.
     pub seen: Option<Record>,
 }
 
 impl Sample {
-    /// The time on the way in milliseconds, with the difference of the two clocks in it.
+    /// The one-way delay in milliseconds, including the difference of the two clocks.
     #[must_use]
     pub fn delay_ms(&self) -> Option<f64> {
         let seen = self.seen?;
         Some((seen.at_ns as f64 - self.sent.at_ns as f64) / 1e6)
     }
 
-    /// Says whether it did not arrive, or with a mark that it had not (CE): an AQM drops what
-    /// cannot be marked, as ACKs.
+    /// Returns whether it was lost, or marked (CE) on the way: an AQM drops packets that it cannot
+    /// mark, such as ACKs.
     #[must_use]
     pub fn is_hit(&self) -> bool {
         self.seen
             .is_none_or(|seen| seen.ecn == CE && self.sent.ecn != CE)
     }
 
-    /// Says whether it did not arrive.
+    /// Returns whether it was lost.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.seen.is_none()
@@ -44,20 +44,20 @@ impl Sample {
 /// All packets of one stage and direction.
 #[derive(Debug, Default)]
 pub struct Joined {
-    /// What was sent.
+    /// The packets that were sent.
     pub samples: Vec<Sample>,
-    /// How many arrived more than once.
+    /// The number of packets that arrived more than once.
     pub copies: usize,
-    /// What arrived and was never sent.
+    /// Packets that arrived but were never sent.
     pub made: Vec<Record>,
 }
 
-/// By what a packet is known that has no timestamps any more.
+/// What identifies a packet that has lost its timestamps.
 type Likeness = (u8, u32, u32, u16, u16);
 
 fn likeness(it: &Record) -> Likeness {
     let flags = it.flags & (flag::SYN | flag::FIN | flag::RST);
-    // The numbers of a SYN are its own.
+    // A SYN's numbers are its own.
     let numbers = if flags & flag::SYN != 0 {
         (0, 0)
     } else {
@@ -69,14 +69,14 @@ fn likeness(it: &Record) -> Likeness {
 /// What the path does to the timestamps of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stamps {
-    /// It adds this; 0 where it leaves them alone.
+    /// It adds this; 0 if it leaves them alone.
     Shifted(u32),
-    /// It writes others, or none.
+    /// It replaces or removes them.
     Useless,
 }
 
-/// Compares the timestamps of a connection at both ends. A proxy has handshakes of its own, with
-/// numbers and timestamps that have nothing to do with those that were sent.
+/// Compares the timestamps of a connection at both ends. A proxy has its own handshakes, with
+/// numbers and timestamps unrelated to those that were sent.
 fn stamps(conn: u8, sent: &[Record], seen: &[Record]) -> Stamps {
     let is_syn = |it: &&Record| it.conn == conn && it.flags & flag::SYN != 0;
     let Some(arrived) = seen.iter().find(is_syn) else {
@@ -108,11 +108,11 @@ fn stamps(conn: u8, sent: &[Record], seen: &[Record]) -> Stamps {
     Stamps::Shifted(0)
 }
 
-/// No more SYNs of a connection are looked at.
+/// The maximum number of SYNs compared per connection.
 const SYNS: usize = 8;
 
-/// Joins packets by connection and timestamp. Where the path removes timestamps, or writes others,
-/// by their numbers and in order.
+/// Joins packets by connection and timestamp; if the path removes or replaces timestamps, by their
+/// numbers and in order.
 #[must_use]
 pub fn join(sent: &[Record], seen: &[Record]) -> Joined {
     let mut samples: Vec<_> = sent
@@ -137,7 +137,7 @@ pub fn join(sent: &[Record], seen: &[Record]) -> Joined {
                 by_stamp.get(&(it.conn, stamp)).copied()
             }
             _ => by_likeness.get_mut(&likeness(it)).and_then(|alike| {
-                // Of copies the last one is taken for what was sent last.
+                // The last of several copies is matched to what was sent last.
                 let open = alike.iter().position(|at| samples[*at].seen.is_none());
                 alike.drain(..open.unwrap_or(alike.len().saturating_sub(1)));
                 alike.front().copied()
@@ -153,17 +153,17 @@ pub fn join(sent: &[Record], seen: &[Record]) -> Joined {
     joined
 }
 
-/// A direction of the path: what one end has sent.
+/// A direction of the path: the packets that one end sent.
 #[derive(Debug, Default)]
 pub struct Direction {
-    /// The parts where it acknowledges.
+    /// The stages in which this end acknowledges.
     pub stages: Vec<Joined>,
-    /// The parts where it sends data.
+    /// The stages in which this end sends data.
     pub of_data: Vec<Joined>,
 }
 
 impl Direction {
-    /// The direction of the ACKs of an end.
+    /// The direction of an end's ACKs.
     #[must_use]
     pub fn of(played: &[Played], acks: End) -> Self {
         let joined = |it: &Played| {
@@ -180,18 +180,18 @@ impl Direction {
         }
     }
 
-    /// All packets of the parts where it acknowledges.
+    /// All packets of the stages in which this end acknowledges.
     pub fn samples(&self) -> impl Iterator<Item = &Sample> {
         self.stages.iter().flat_map(|it| &it.samples)
     }
 
-    /// Packets of a phase and a role.
+    /// The packets with this phase and role.
     pub fn of_phase(&self, phase: Phase, role: Role) -> impl Iterator<Item = &Sample> {
         let wanted = move |it: &&Sample| it.sent.phase == phase && it.sent.role == role;
         self.samples().filter(wanted)
     }
 
-    /// How many packets of these phases and this role are lost.
+    /// The number of lost packets with these phases and this role.
     #[must_use]
     pub fn lost(&self, phases: &[Phase], role: Role) -> Share {
         let mut share = Share::default();
@@ -231,7 +231,7 @@ mod tests {
     fn joined(rewrite: impl Fn(usize, Record) -> Record) -> Joined {
         let sent = sent();
         let seen = sent.iter().enumerate();
-        // One is lost.
+        // One packet is lost.
         let seen = seen.filter(|(n, _)| *n != 6).map(|(n, it)| rewrite(n, *it));
         join(&sent, &seen.collect::<Vec<_>>())
     }
@@ -249,7 +249,7 @@ mod tests {
             ..it
         };
         let none = |_: usize, it: Record| Record { ts_val: 0, ..it };
-        // Numbers of its own as well.
+        // The numbers are shifted as well.
         let both = |_: usize, it: Record| Record {
             ts_val: it.ts_val.wrapping_add(3),
             raw_seq: it.raw_seq.wrapping_add(3),
@@ -270,7 +270,7 @@ mod tests {
         }
     }
 
-    /// A proxy counts milliseconds, and acknowledges as it likes.
+    /// A proxy counts milliseconds, and acknowledges when it likes.
     #[test]
     fn a_proxy_is_told_from_them() {
         let proxy = |n: usize, it: Record| Record {

@@ -1,5 +1,5 @@
-//! One connection, as much TCP as a middlebox needs to see: numbers, SACK blocks, what has to be
-//! sent again. No I/O and no clock.
+//! One connection, with as much TCP as a middlebox needs to see: numbers, SACK blocks, and
+//! retransmissions. It has no I/O and no clock.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -10,18 +10,18 @@ use crate::segment::{SackBlock, Segment, flag};
 /// What an outgoing packet is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Label {
-    /// What it belongs to.
+    /// The phase that it belongs to.
     pub phase: Phase,
-    /// What it is for.
+    /// Its role.
     pub role: Role,
-    /// Which repetition within the phase.
+    /// The repetition within the phase.
     pub round: u8,
-    /// Which of the ACKs that are sent at once.
+    /// Its place among ACKs that are sent at once.
     pub place: u8,
 }
 
 impl Label {
-    /// The label of a packet that is not the script's.
+    /// The label of a packet outside the script.
     #[must_use]
     pub const fn beside(role: Role) -> Self {
         Self {
@@ -45,36 +45,36 @@ struct Outstanding {
 /// An ACK that waits for the others of its burst.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Due {
-    /// Its acknowledgment number.
+    /// The acknowledgment number.
     pub ack: u32,
-    /// The timestamp that it echoes.
+    /// The timestamp to echo.
     pub echo: u32,
 }
 
 /// The ports of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Ports {
-    /// That of this end.
+    /// The port of this end.
     pub own: u16,
-    /// That of the other end, as this one sees it.
+    /// The port of the other end, as this one sees it.
     pub peer: u16,
 }
 
-/// A SYN that left.
+/// A SYN that was sent.
 #[derive(Debug, Clone, Copy)]
 pub struct Syn {
-    /// Its TSval.
+    /// The TSval.
     pub stamp: u32,
-    /// When.
+    /// When it was sent.
     pub at_ns: u64,
 }
 
-/// Data to send again.
+/// Data to retransmit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Again {
-    /// Its sequence number.
+    /// The sequence number.
     pub seq: u32,
-    /// Its length in bytes.
+    /// The length in bytes.
     pub len: u16,
 }
 
@@ -101,23 +101,23 @@ pub struct Connection {
     pub ts_recent: u32,
     /// Whether the handshake is done.
     pub established: bool,
-    /// How often this end has sent its FIN.
+    /// The number of FINs that this end has sent.
     pub fins: usize,
-    /// When it did so last.
+    /// When this end last sent a FIN.
     pub fin_ns: u64,
-    /// Whether the other end's FIN has arrived, or its RST.
+    /// Whether the other end's FIN or RST has arrived.
     pub over: bool,
-    /// The SYNs that left.
+    /// The SYNs that were sent.
     pub syns: Vec<Syn>,
     /// The round-trip time of the handshake, if it is known which SYN was answered.
     pub rtt_ns: Option<u64>,
-    /// What timers take for it.
+    /// The round-trip time that timers use.
     timer_rtt_ns: u64,
-    /// How long data wait for those before them, beside that.
+    /// How long data may also wait for the data before them.
     queue_ns: u64,
-    /// When an ACK for data is due, beside the script.
+    /// When an ACK for data outside the script is due.
     pub ack_due_ns: Option<u64>,
-    /// ACKs of a burst.
+    /// The waiting ACKs of a burst.
     pub due: Vec<Due>,
     /// Segments of the script that have been answered, by number.
     pub answered: HashSet<usize>,
@@ -125,24 +125,24 @@ pub struct Connection {
     outstanding: VecDeque<Outstanding>,
 }
 
-/// Says whether a number comes before another one.
+/// Returns whether a sequence number precedes another.
 fn before(a: u32, b: u32) -> bool {
     a.wrapping_sub(b) as i32 > i32::MIN && (a.wrapping_sub(b) as i32) < 0
 }
 
-/// No more blocks of data beyond a hole are kept. A receiver may forget some (RFC 2018 §8).
+/// The maximum number of blocks kept beyond a hole. A receiver may forget some (RFC 2018 §8).
 const MAX_BEYOND: usize = 256;
 
-/// Until a handshake tells.
+/// The round-trip time assumed until a handshake measures it.
 const RTT_UNKNOWN_NS: u64 = 100_000_000;
 
 impl Connection {
-    /// The sequence number that the other end began with, 0 as long as it is not known.
+    /// The first sequence number of the other end, or 0 while it is not known.
     pub fn isn_of_peer(&self) -> u32 {
         self.irs.unwrap_or(0)
     }
 
-    /// A connection of which nothing has been sent.
+    /// A connection on which nothing has been sent.
     #[must_use]
     pub fn new(index: usize, ports: Ports, isn: u32, queue_us: u64) -> Self {
         Self {
@@ -171,7 +171,7 @@ impl Connection {
         }
     }
 
-    /// A SYN of the other end has arrived. A copy of it changes nothing.
+    /// Processes the other end's SYN. A copy of it changes nothing.
     pub fn begin(&mut self, irs: u32) {
         if self.irs.is_none() {
             self.irs = Some(irs);
@@ -180,16 +180,16 @@ impl Connection {
         }
     }
 
-    /// A timestamp of the other end has arrived. Those of packets that were overtaken are old.
+    /// Processes a timestamp of the other end. Those of reordered packets are old.
     pub fn stamped(&mut self, value: u32) {
         if self.ts_recent == 0 || before(self.ts_recent, value) {
             self.ts_recent = value;
         }
     }
 
-    /// The handshake is done by what answers a SYN of this end and echoes this timestamp. If it
-    /// echoes none, and more than one SYN left, nobody knows which one is answered (Karn's
-    /// algorithm, RFC 6298 §3); timers count from the first, then.
+    /// Completes the handshake by a packet that answers a SYN of this end and echoes this
+    /// timestamp. If there is no echo and more than one SYN was sent, it is unknown which one is
+    /// answered (Karn's algorithm, RFC 6298 §3); timers then count from the first.
     pub fn establish(&mut self, echo: Option<u32>, now_ns: u64) {
         self.established = true;
         let echoed = self.syns.iter().find(|it| Some(it.stamp) == echo);
@@ -200,7 +200,7 @@ impl Connection {
         self.timer_rtt_ns = self.rtt_ns.or(longest).unwrap_or(RTT_UNKNOWN_NS);
     }
 
-    /// How long the script waits for what is still in flight at its end.
+    /// How long to wait at the end of the script for packets in flight.
     #[must_use]
     pub fn linger_ns(&self) -> u64 {
         2 * self.timer_rtt_ns + self.queue_ns
@@ -215,14 +215,14 @@ impl Connection {
         }
     }
 
-    /// Something leaves with this acknowledgment number.
+    /// Records that a packet with this acknowledgment number was sent.
     pub fn acknowledges(&mut self, ack: u32) {
         if before(self.acked, ack) {
             self.acked = ack;
         }
     }
 
-    /// Where relative numbers of packets that arrive begin.
+    /// The origin of relative numbers in incoming packets.
     #[must_use]
     pub fn incoming(&self) -> Origin {
         Origin {
@@ -231,14 +231,14 @@ impl Connection {
         }
     }
 
-    /// Where relative numbers of packets that leave begin.
+    /// The origin of relative numbers in outgoing packets.
     #[must_use]
     pub fn outgoing(&self) -> Origin {
         let Origin { seq, ack } = self.incoming();
         Origin { seq: ack, ack: seq }
     }
 
-    /// Data have left. New data move the next number on.
+    /// Records that data were sent. New data advance the next sequence number.
     pub fn sent(&mut self, seq: u32, len: u16, now_ns: u64) {
         let end = seq.wrapping_add(u32::from(len));
         if before(self.snd_nxt, end) {
@@ -257,7 +257,7 @@ impl Connection {
         });
     }
 
-    /// What an ACK says.
+    /// Processes an ACK.
     pub fn acknowledged(&mut self, segment: &Segment) {
         if segment.flags & flag::ACK == 0 {
             return;
@@ -271,8 +271,8 @@ impl Connection {
         }
     }
 
-    /// What is lost by now, at most four segments: what SACK has passed over for longer than a
-    /// round trip, or what has been out for much longer.
+    /// Returns at most four segments that count as lost: those that SACK has passed over for longer
+    /// than a round trip, or that have been outstanding for much longer.
     #[must_use]
     pub fn lost(&self, now_ns: u64) -> Vec<Again> {
         const MS: u64 = 1_000_000;
@@ -294,7 +294,7 @@ impl Connection {
         again.take(4).collect()
     }
 
-    /// Data have arrived. Returns whether any of them are new.
+    /// Processes data. Returns whether any of them are new.
     pub fn received(&mut self, seq: u32, len: u16) -> bool {
         let end = seq.wrapping_add(u32::from(len));
         if !before(self.rcv_nxt, end) {
@@ -346,7 +346,7 @@ impl Connection {
     }
 }
 
-/// The upper bits of a TSval say which connection it is.
+/// The upper bits of a TSval identify the connection.
 pub const INDEX_SHIFT: u32 = 20;
 
 #[cfg(test)]
@@ -357,7 +357,7 @@ mod tests {
     const PORTS: Ports = Ports { own: 1, peer: 2 };
 
     fn established() -> Connection {
-        // Numbers that wrap.
+        // Sequence numbers that wrap.
         let mut it = Connection::new(3, PORTS, u32::MAX - 100, 0);
         it.begin(u32::MAX - 50);
         it

@@ -1,4 +1,4 @@
-//! Plays one end of a script on a raw socket, and keeps what was sent and seen.
+//! Plays one end of a script on a raw socket, and records what was sent and seen.
 
 mod connections;
 mod incoming;
@@ -23,39 +23,39 @@ use crate::script::{End, Script, Send};
 use crate::socket::Wire;
 
 const MS: u64 = 1_000_000;
-/// How long an end goes on after its script at most, beside the wait for connections.
+/// How long an end continues after its script, not counting the wait for connections.
 const MARGIN_NS: u64 = 5000 * MS;
-/// How often it is looked for what was lost.
+/// How often to check for losses.
 const TICK_NS: u64 = 10 * MS;
 /// Which end this is, and where the other one is.
 #[derive(Debug)]
 pub struct Place {
     /// Which end.
     pub end: End,
-    /// Whose ACKs are looked at.
+    /// The end whose ACKs are examined.
     pub acks: End,
-    /// This end's address.
+    /// The address of this end.
     pub here: IpAddr,
-    /// The other end's.
+    /// The address of the other end.
     pub there: IpAddr,
-    /// The interface of link-local addresses (RFC 4007), else 0.
+    /// The interface of link-local addresses (RFC 4007), or 0.
     pub scope_id: u32,
-    /// The server's port.
+    /// The port of the server.
     pub port: u16,
-    /// The client's ports, one for each connection; none at the server, which learns them.
+    /// The ports of the client, one per connection; empty at the server, which learns them.
     pub ports: Vec<u16>,
 }
 
 /// What an end has sent and seen in a stage.
 #[derive(Debug, Default)]
 pub struct Records {
-    /// What it sent, in order.
+    /// The packets that it sent, in order.
     pub sent: Vec<Record>,
-    /// What it saw, in order.
+    /// The packets that it saw, in order.
     pub seen: Vec<Record>,
     /// The shortest round-trip time of a handshake, in nanoseconds, if any was measured.
     pub rtt_ns: Option<u64>,
-    /// Whether a connection came into being.
+    /// Whether a connection was established.
     pub connected: bool,
 }
 
@@ -68,9 +68,9 @@ pub struct Engine<'a> {
     by_port: HashMap<u16, usize>,
     records: Records,
     began_ns: u64,
-    /// When the first connection was there.
+    /// When the first connection was established.
     first_ns: Option<u64>,
-    /// When the script started; the end that sends data knows.
+    /// When the script started, as known to the end that sends data.
     started_ns: Option<u64>,
     next_send: usize,
     last_ns: u64,
@@ -79,7 +79,7 @@ pub struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    /// A stage of which nothing has been sent.
+    /// A stage in which nothing has been sent.
     pub fn new(socket: &'a mut dyn Wire, place: Place, script: Script) -> Self {
         let now = socket.now_ns();
         let connections = (0..script.connections.len()).map(|_| None).collect();
@@ -100,11 +100,11 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Plays the stage: the client until all is over, the server until the client says something
-    /// on the control connection, and nobody longer than until a time.
+    /// Plays the stage. The client plays until everything is over, the server until the client
+    /// sends something on the control connection, and either at most until `until`.
     ///
     /// # Errors
-    /// Packets cannot be sent at all.
+    /// If packets cannot be sent at all.
     pub fn run(mut self, control: BorrowedFd<'_>, until: Instant) -> Result<Records, Error> {
         let failed = |source: io::Error| Error::System {
             what: "send packets of the probe",
@@ -126,10 +126,10 @@ impl<'a> Engine<'a> {
         Ok(self.finish())
     }
 
-    /// Says whether this end goes on no longer, whatever the other one does.
+    /// Returns whether this end stops, whatever the other one does.
     fn ends(&self, now: u64) -> bool {
         let client = self.place.end == End::Client;
-        // The server learns from the client that the stage is over.
+        // The server waits for the client to end the stage.
         let margins = if client { 1 } else { 2 };
         let connecting = FIRST_NS + PATIENCE_NS;
         let longest = self.script.length_us * 1000 + connecting + margins * MARGIN_NS;
@@ -144,7 +144,7 @@ impl<'a> Engine<'a> {
         self.records
     }
 
-    /// Waits for packets or until something is to do. Returns whether the client has spoken.
+    /// Waits for packets or for the next action. Returns whether the client has sent something.
     fn wait(&self, ns: u64, control: BorrowedFd<'_>, client: bool) -> io::Result<bool> {
         let raw = PollFd::new(self.socket.arrivals(), PollFlags::POLLIN);
         let mut both = [raw, PollFd::new(control, PollFlags::POLLIN)];
@@ -176,7 +176,7 @@ impl<'a> Engine<'a> {
         over && now.saturating_sub(self.last_ns) > 200 * MS
     }
 
-    /// Does what is due. Returns when the next thing is.
+    /// Performs what is due. Returns when the next action is due.
     fn act(&mut self, now: u64) -> io::Result<u64> {
         let mut next = now + TICK_NS;
         if self.place.end == End::Client {
@@ -192,7 +192,7 @@ impl<'a> Engine<'a> {
         Ok(next)
     }
 
-    /// Sends the data that are due, and the FINs at the end.
+    /// Sends data that are due, and the FINs at the end.
     fn play(&mut self, now: u64) -> io::Result<u64> {
         let Some(started) = self.started(now) else {
             return Ok(now + TICK_NS);
@@ -231,7 +231,7 @@ impl<'a> Engine<'a> {
         Ok(now + TICK_NS)
     }
 
-    /// When the script started: once all connections are there, or those that come at all.
+    /// When the script started: once all connections are established, or all that are going to be.
     fn started(&mut self, now: u64) -> Option<u64> {
         if self.started_ns.is_none() {
             let mut all = self.connections.iter();
@@ -244,7 +244,7 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// A socket's address, with the interface of a link-local one.
+/// A socket address, with the interface of a link-local address.
 pub fn with_scope(address: IpAddr, port: u16, scope_id: u32) -> SocketAddr {
     match address {
         IpAddr::V4(_) => SocketAddr::new(address, port),

@@ -2,16 +2,16 @@ use std::fmt;
 use std::io;
 use std::net::IpAddr;
 
-/// Text that the partner has written, fit for a terminal: what does not print is escaped, and it
-/// has at most [`PeerText::LONGEST`] characters.
+/// Text from the partner, made safe for a terminal: characters that do not print are escaped, and
+/// it has at most [`PeerText::LONGEST`] characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerText(String);
 
 impl PeerText {
-    /// Characters that are kept, before escaping.
+    /// The number of characters kept, before escaping.
     pub const LONGEST: usize = 200;
 
-    /// Escapes and cuts.
+    /// Escapes and truncates a text.
     #[must_use]
     pub fn new(text: &str) -> Self {
         let mut fit = String::new();
@@ -36,28 +36,28 @@ impl fmt::Display for PeerText {
     }
 }
 
-/// Why a path was not probed.
+/// Why a path could not be probed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The operating system refused something.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
         /// Why it failed.
         source: io::Error,
     },
-    /// A right is missing.
+    /// A capability is missing.
     #[error(
         "cannot open a raw socket: {0}\n  it takes CAP_NET_RAW: run it as root, or `setcap cap_net_raw+ep` the program"
     )]
     Rights(io::Error),
-    /// The name of the partner is not known.
+    /// The partner's name could not be resolved.
     #[error("{host}: {source}\n  see that the name is right, or give an address")]
     NoAddress {
-        /// What was asked for.
+        /// The host that was asked for.
         host: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The partner does not answer.
@@ -66,44 +66,44 @@ pub enum Error {
         port.saturating_add(1)
     )]
     NoPartner {
-        /// What was asked for.
+        /// The host that was asked for.
         host: String,
         /// The port of the control connection.
         port: u16,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Another probe is running there.
+    /// The partner is running another probe.
     #[error("the partner is busy with another probe; try again in {seconds} s")]
     Busy {
-        /// When it will be over at the latest.
+        /// The latest time, in seconds, until that probe is over.
         seconds: u32,
     },
-    /// The other program has ended, or was ended.
+    /// The other program has ended.
     #[error("the partner has closed the control connection before the probe was over")]
     Gone,
-    /// The partner sent what cannot be read.
+    /// The partner sent something that is not a valid message.
     #[error("the partner sent what is no message of this protocol: {0}")]
     Protocol(PeerText),
-    /// The other program is of another version.
+    /// The other program has another version of the protocol.
     #[error(
         "the partner speaks version {theirs} of the protocol, this program {ours}; install the same release at both ends"
     )]
     Version {
-        /// The partner's.
+        /// The partner's version.
         theirs: u32,
-        /// This program's.
+        /// This program's version.
         ours: u32,
     },
-    /// The partner could not go on.
+    /// The partner could not continue.
     #[error("the partner failed: {0}")]
     Partner(PeerText),
-    /// No connection of the probe came into being, though the control connection did.
+    /// No flow of the probe could be established, although the control connection was.
     #[error(
         "no connection to {address}, port {port} came into being\n  a firewall must let TCP port {port} in, beside that of the control connection"
     )]
     NoFlow {
-        /// The partner.
+        /// The partner's address.
         address: IpAddr,
         /// The port of the flows.
         port: u16,

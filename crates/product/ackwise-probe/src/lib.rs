@@ -1,8 +1,8 @@
-//! What a path does to ACKs.
+//! Finds out what a path does to ACKs.
 //!
-//! Two programs play TCP flows on raw sockets, after a script that both know: the [`Client`], who
-//! was asked to probe, and the [`Server`], its partner. Each keeps what it has sent and seen. The
-//! client compares: what left one end, and what arrived at the other.
+//! Two programs play TCP flows on raw sockets, following a script that both know: the [`Client`],
+//! which was asked to probe, and the [`Server`], its partner. Each records what it sent and saw.
+//! The client compares what left one end with what arrived at the other.
 
 mod boxes;
 mod changes;

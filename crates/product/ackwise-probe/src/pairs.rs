@@ -1,23 +1,23 @@
-//! Packets beside data that left next to them.
+//! Compares packets with data that were sent next to them.
 //!
-//! In each sum a packet is in one pair at most: else one loss would count twice, and chance would
-//! look like a finding.
+//! In each count a packet belongs to at most one pair: otherwise one loss would count twice, and
+//! chance would look like a finding.
 //!
-//! A path that loses for want of room, by noise or in an outage does not look at what it loses. So
-//! of two neighbours it loses the one as often as the other: a run of losses, however long, begins
-//! and ends between two neighbours once. What is counted is pairs of which one is lost, and the
-//! test is that of McNemar.
+//! A path that loses packets for lack of room, by noise or in an outage does not look at what it
+//! loses. It therefore loses either of two neighbours equally often: a run of losses, however long,
+//! begins once and ends once between two neighbours. The counts are of pairs of which exactly one
+//! is lost, and the test is McNemar's.
 //!
-//! An AQM marks data that are ECN-capable where it drops ACKs, which are not. So a mark counts as
+//! Where an AQM drops ACKs, which are not ECN-capable, it marks data that are. So a mark counts as
 //! a loss here.
 //!
-//! A queue that overflows loses the later ones of a burst. So what is suspected must be lost more
-//! often than data before it, and more often than data behind it.
+//! A queue that overflows loses the later packets of a burst. So the suspects must be lost more
+//! often than the data before them, and more often than the data behind them.
 
 use crate::compare::Sample;
 use crate::stats::{LEVEL, Share, coin};
 
-/// Pairs of neighbours of which one is lost.
+/// Counts of pairs of neighbours of which exactly one is lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Discordant {
     suspect_lost: usize,
@@ -30,35 +30,35 @@ impl Discordant {
         self.data_lost += usize::from(data.is_hit() && !suspect.is_hit());
     }
 
-    /// How likely the suspects lose so often by chance.
+    /// The probability that the suspects are lost this often by chance.
     fn chance(self) -> f64 {
         coin(self.suspect_lost, self.data_lost)
     }
 }
 
-/// What happens to some packets, and to data beside them.
+/// The losses of some packets, and of data next to them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Contrast {
-    /// What is looked at.
+    /// The packets under suspicion.
     pub these: Share,
-    /// What it is compared with.
+    /// The data that they are compared with.
     pub others: Share,
-    /// Data left first.
+    /// Pairs in which the data left first.
     data_before: Discordant,
-    /// Data left second.
+    /// Pairs in which the data left second.
     data_behind: Discordant,
-    /// Either, where nothing else left between the two; no packet is in two of these pairs.
+    /// Pairs in either order with nothing sent in between; no packet belongs to two of them.
     either: Discordant,
 }
 
-/// What a packet is in a comparison.
+/// The part of a packet in a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// It is looked at.
+    /// It is under suspicion.
     Suspect,
     /// It is data to compare with.
     Data,
-    /// Neither.
+    /// It is neither.
     Aside,
 }
 
@@ -70,7 +70,7 @@ impl Contrast {
     ) -> Self {
         let mut contrast = Self::default();
         let mut last: Option<(Part, &Sample)> = None;
-        // Whether the packet that left right before is in no pair of `either` yet.
+        // Whether the packet sent just before is not in a pair of `either` yet.
         let mut is_free = false;
         for it in samples {
             let part = part(it);
@@ -103,14 +103,15 @@ impl Contrast {
         contrast
     }
 
-    /// Says whether these are lost more often, beyond chance, than data before and behind them.
+    /// Returns whether the suspects are lost more often, beyond chance, than data before and behind
+    /// them.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.data_before.chance() < LEVEL && self.data_behind.chance() < LEVEL
     }
 
-    /// Says whether these are lost more often, beyond chance, than data, where the order of the
-    /// two was drawn for each pair.
+    /// Returns whether the suspects are lost more often, beyond chance, than data, where the order
+    /// was random for each pair.
     #[must_use]
     pub fn holds_in_any_order(&self) -> bool {
         self.either.chance() < LEVEL
@@ -144,7 +145,7 @@ mod tests {
         }
     }
 
-    /// A letter a packet: `s` is a suspect, `d` are data, `a` is neither; capitals arrive.
+    /// One letter per packet: `s` is a suspect, `d` is data, `a` is neither; capitals arrive.
     fn contrast(packets: &str) -> Contrast {
         let samples = packets.chars().map(|letter| {
             let role = match letter.to_ascii_lowercase() {
@@ -168,7 +169,7 @@ mod tests {
             ("sDsD", 2, 0),
             ("DDs", 1, 0),
             ("sd", 0, 0),
-            // Something else left in between.
+            // Something else was sent in between.
             ("sAD", 0, 0),
             ("DAs", 0, 0),
             ("sDAs", 1, 0),
@@ -179,7 +180,7 @@ mod tests {
             };
             assert_eq!(contrast(packets).either, wanted, "{packets}");
         }
-        // The tests by order look past what left in between.
+        // The tests by order ignore what was sent in between.
         let it = contrast("DAsAD");
         assert_eq!(
             (it.data_before.suspect_lost, it.data_behind.suspect_lost),
@@ -187,8 +188,8 @@ mod tests {
         );
     }
 
-    /// Blocks as those of the fast flow on a path that loses every packet with the same
-    /// probability: the findings are no more than the level says, and three standard deviations.
+    /// Blocks like those of the fast flow, on a path that loses every packet with the same
+    /// probability: findings exceed the level by at most three standard deviations.
     #[test]
     fn random_loss_is_found_no_more_often_than_the_level_says() {
         const TRIALS: usize = 10_000;

@@ -1,8 +1,8 @@
-//! The control connection: how the two ends agree on what they do, and exchange what they saw.
+//! The control connection, on which the two ends agree on what to do and exchange what they saw.
 //!
-//! A frame is its length as four bytes in network order, a byte that says what it is, and that.
-//! Messages are JSON; records are a fixed number of bytes each. Whoever reads bounds the length
-//! before it keeps anything.
+//! A frame is its length as four bytes in network order, a byte that says what it contains, and the
+//! contents. Messages are JSON; records have a fixed length. A reader checks the length before it
+//! stores anything.
 
 use std::io::{self, Read, Write};
 
@@ -14,16 +14,16 @@ use crate::script::{End, Stage};
 
 /// The version of this protocol and of the scripts: both ends must have the same.
 pub const VERSION: u32 = 3;
-/// No frame to the server is longer, in bytes.
+/// The maximum length of a frame to the server, in bytes.
 pub const MAX_REQUEST: usize = 1024;
-/// No message to the client is longer, in bytes.
+/// The maximum length of a message to the client, in bytes.
 pub const MAX_ANSWER: usize = 4096;
-/// No end sends more packets in a stage, whatever the other one does.
+/// The maximum number of packets that an end sends in a stage, whatever the other one does.
 pub const MAX_SENT: usize = 6000;
-/// No end keeps more packets of those that it sees in a stage.
+/// The maximum number of packets that an end records as seen in a stage.
 pub const MAX_SEEN: usize = 15_000;
 
-/// The length of a frame of so many records, in bytes.
+/// The length of a frame with this many records, in bytes.
 #[must_use]
 pub const fn records_len(count: usize) -> usize {
     1 + count * record::LEN
@@ -32,7 +32,7 @@ pub const fn records_len(count: usize) -> usize {
 const MESSAGE: u8 = 1;
 const RECORDS: u8 = 2;
 
-/// What the client says.
+/// The client's messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
@@ -41,42 +41,42 @@ pub enum Request {
         /// [`VERSION`].
         version: u32,
     },
-    /// Play this.
+    /// Play a stage.
     Stage {
-        /// What.
+        /// The stage.
         stage: Stage,
-        /// Whose ACKs are looked at.
+        /// The end whose ACKs are examined.
         acks: End,
-        /// Time between ACKs where they are fast, in microseconds.
+        /// The time between ACKs in the fast phase, in microseconds.
         interval_us: u32,
     },
-    /// The stage is over: what was sent and seen?
+    /// Asks what was sent and seen, now that the stage is over.
     Collect,
 }
 
-/// What the server says.
+/// The server's messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Answer {
-    /// To [`Request::Hello`].
+    /// The answer to [`Request::Hello`].
     Welcome {
         /// [`VERSION`].
         version: u32,
         /// The port of the flows.
         port: u16,
     },
-    /// Somebody else probes.
+    /// Another client is being served.
     Busy {
-        /// Until then at the latest.
+        /// The latest time, in seconds, until that is over.
         seconds: u32,
     },
-    /// To [`Request::Stage`]: connections may come.
+    /// The answer to [`Request::Stage`]: connections may be opened.
     Ready,
-    /// To [`Request::Collect`]; what was sent and what was seen follow as two frames.
+    /// The answer to [`Request::Collect`]; the records sent and those seen follow as two frames.
     Collected,
-    /// The server cannot go on.
+    /// The server cannot continue.
     Failed {
-        /// Why.
+        /// The cause.
         why: String,
     },
 }
@@ -86,14 +86,14 @@ pub enum Answer {
 pub enum Frame<M> {
     /// A message.
     Message(M),
-    /// Packets.
+    /// Records of packets.
     Records(Vec<Record>),
 }
 
-/// Reads what is in a frame, behind its length.
+/// Parses the contents of a frame, after its length.
 ///
 /// # Errors
-/// It is nothing of this protocol.
+/// If it is not valid in this protocol.
 pub fn parse<M: for<'a> Deserialize<'a>>(body: &[u8]) -> Result<Frame<M>, Error> {
     match body {
         [MESSAGE, text @ ..] => {
@@ -113,7 +113,7 @@ pub fn parse<M: for<'a> Deserialize<'a>>(body: &[u8]) -> Result<Frame<M>, Error>
 /// Reads a frame of at most `longest` bytes.
 ///
 /// # Errors
-/// The connection broke, or what came is nothing of this protocol.
+/// If the connection broke, or the frame is not valid in this protocol.
 pub fn read<M: for<'a> Deserialize<'a>>(
     from: &mut impl Read,
     longest: usize,
@@ -148,7 +148,7 @@ fn write(to: &mut impl Write, kind: u8, body: &[u8]) -> Result<(), Error> {
 /// Sends a message.
 ///
 /// # Errors
-/// The connection broke.
+/// If the connection broke.
 pub fn write_message(to: &mut impl Write, message: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_vec(message);
     let text = text.map_err(|error| Error::protocol(&error.to_string()))?;
@@ -158,7 +158,7 @@ pub fn write_message(to: &mut impl Write, message: &impl Serialize) -> Result<()
 /// Sends records.
 ///
 /// # Errors
-/// The connection broke.
+/// If the connection broke.
 pub fn write_records(to: &mut impl Write, records: &[Record]) -> Result<(), Error> {
     write(to, RECORDS, &encode(records))
 }

@@ -1,23 +1,23 @@
-//! What an end has sent and seen, packet by packet, and how that travels to the other end.
+//! Records of what an end sent and saw, packet by packet, and their encoding.
 
 use crate::script::Phase;
 use crate::segment::{SackBlock, Segment, kind};
 
-/// What a packet is for.
+/// The role of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Role {
-    /// SYN, SYN/ACK, the ACK of a handshake, FIN, RST.
+    /// A SYN, a SYN/ACK, the ACK of a handshake, a FIN or an RST.
     Control,
     /// A segment of the data sender.
     Data,
     /// An ACK of the script.
     Ack,
-    /// A segment of a few bytes, of the end that acknowledges.
+    /// A segment of a few bytes, from the end that acknowledges.
     Small,
-    /// A segment of data of the end that acknowledges.
+    /// A data segment from the end that acknowledges.
     Large,
-    /// What is sent again, or acknowledged beside the script.
+    /// A retransmission, or an ACK outside the script.
     Repair,
 }
 
@@ -32,7 +32,7 @@ impl Role {
     ];
 }
 
-/// Options of a segment, a bit each: the kinds in [`KINDS`], and the last bit for any other.
+/// Bits for the options of a segment: the kinds in [`KINDS`], and the last bit for any other.
 pub const KINDS: [u8; 8] = [
     kind::MSS,
     kind::WINDOW_SCALE,
@@ -44,21 +44,21 @@ pub const KINDS: [u8; 8] = [
     kind::EXPERIMENT,
 ];
 
-/// A packet that was sent or seen. Numbers are relative to the first of the connection, as this
-/// end knows it: a box that shifts them all alike leaves them as they are.
+/// A packet that was sent or seen. Numbers are relative to the first of the connection as this end
+/// knows it, so that a box which shifts all of them does not change them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
-    /// Nanoseconds of this end's clock.
+    /// The time in nanoseconds, by this end's clock.
     pub at_ns: u64,
-    /// The connection's number.
+    /// The index of the connection.
     pub conn: u8,
-    /// What it belongs to; [`Phase::Other`] for what was seen.
+    /// The phase; [`Phase::Other`] for packets that were seen.
     pub phase: Phase,
-    /// What it is for; [`Role::Control`] for what was seen.
+    /// The role; [`Role::Control`] for packets that were seen.
     pub role: Role,
-    /// Which repetition within the phase.
+    /// The repetition within the phase.
     pub round: u8,
-    /// Which of the ACKs that were sent at once.
+    /// The place among ACKs that are sent at once.
     pub place: u8,
     /// The ECN field of the IP header.
     pub ecn: u8,
@@ -70,23 +70,23 @@ pub struct Record {
     pub flags: u16,
     /// The window field.
     pub window: u16,
-    /// Data, in bytes.
+    /// Payload bytes.
     pub payload: u16,
-    /// Options, a bit each, see [`KINDS`].
+    /// Options, one bit each; see [`KINDS`].
     pub options: u16,
     /// The maximum segment size of a SYN, or 0.
     pub mss: u16,
-    /// TSval, 0 without timestamps.
+    /// TSval, or 0 without timestamps.
     pub ts_val: u32,
     /// TSecr.
     pub ts_ecr: u32,
-    /// What the SACK blocks say, relative, hashed; 0 without.
+    /// A hash of the relative SACK blocks, or 0 without any.
     pub sack: u32,
-    /// The sequence number as it is on the wire.
+    /// The sequence number as on the wire.
     pub raw_seq: u32,
 }
 
-/// Where relative numbers begin.
+/// The origin of relative numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Origin {
     /// The first sequence number of the end that sent it.
@@ -96,7 +96,7 @@ pub struct Origin {
 }
 
 impl Record {
-    /// A packet at a time, without what it is for.
+    /// Records a packet and its time, without phase and role.
     #[must_use]
     pub fn of(segment: &Segment, at_ns: u64, conn: u8, origin: Origin) -> Self {
         let mut bits = 0;
@@ -138,7 +138,7 @@ impl Record {
         }
     }
 
-    /// Says whether it has an option of this kind.
+    /// Returns whether it has an option of this kind.
     #[must_use]
     pub fn has(&self, kind: u8) -> bool {
         let bit = KINDS.iter().position(|known| *known == kind);
@@ -146,10 +146,10 @@ impl Record {
     }
 }
 
-/// Bytes of a record in a message.
+/// The length of a record in a message, in bytes.
 pub const LEN: usize = 50;
 
-/// Writes records one after another.
+/// Encodes records one after another.
 #[must_use]
 pub fn encode(records: &[Record]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(records.len() * LEN);
@@ -175,7 +175,7 @@ pub fn encode(records: &[Record]) -> Vec<u8> {
     bytes
 }
 
-/// Reads what [`encode`] has written. `None` for anything else.
+/// Decodes the output of [`encode`]; `None` for anything else.
 #[must_use]
 pub fn decode(bytes: &[u8]) -> Option<Vec<Record>> {
     if !bytes.len().is_multiple_of(LEN) {

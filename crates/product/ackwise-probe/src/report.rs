@@ -1,4 +1,4 @@
-//! What is said about a path: its shape is that of `ackwise probe --format json`.
+//! The report about a path, in the structure of `ackwise probe --format json`.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::shown::Shown;
 use crate::signs::Signs;
 use crate::stats::Share;
 
-/// What was found.
+/// The findings.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// The partner's address.
@@ -27,48 +27,48 @@ pub struct Report {
 /// One direction.
 #[derive(Debug, Serialize)]
 pub struct Side {
-    /// `to the partner` or `from the partner`: where its ACKs go.
+    /// The direction of the ACKs: `to the partner` or `from the partner`.
     pub acks: &'static str,
     /// Whether nothing was found.
     pub clean: bool,
-    /// What is known to do what was found.
+    /// The known boxes that do what was found.
     pub boxes: Vec<Named>,
-    /// What was found.
+    /// The findings.
     pub facts: Vec<Fact>,
-    /// ACKs and data, by phase.
+    /// The counts of ACKs and data, by phase.
     pub phases: Vec<Counts>,
 }
 
 /// Something that the path does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fact {
-    /// A word for programs.
+    /// An identifier for programs.
     pub kind: &'static str,
     /// How often it was seen.
     pub hit: usize,
     /// How often it could have been seen.
     pub of: usize,
-    /// It in words.
+    /// A description.
     pub text: String,
 }
 
-/// Packets of a phase.
+/// The packet counts of a phase.
 #[derive(Debug, Serialize)]
 pub struct Counts {
-    /// Which phase.
+    /// The phase.
     pub phase: Phase,
     /// ACKs that left.
     pub acks: usize,
     /// ACKs that left and did not arrive.
     pub acks_lost: usize,
-    /// Segments of data that are compared with them.
+    /// Data segments that the ACKs are compared with.
     pub data: usize,
-    /// Segments of data that are compared with the ACKs and did not arrive.
+    /// Data segments among `data` that did not arrive.
     pub data_lost: usize,
 }
 
 impl Report {
-    /// What the records of both ends say.
+    /// Evaluates the records of both ends.
     #[must_use]
     pub fn of(partner: String, played: &[Played]) -> Self {
         let rtts = played.iter().filter_map(|it| it.client.rtt_ns);
@@ -158,10 +158,10 @@ impl Side {
     }
 }
 
-/// What any path does now and then.
+/// What any path does occasionally.
 const PATH: [&str; 3] = ["loss", "copies", "marked"];
 
-/// No more than an eighth of what the script sends arrived, or nothing was sent.
+/// Reports if at most an eighth of what the script sends arrived, or nothing was sent.
 fn too_little(signs: &Signs, facts: &mut Vec<Fact>) {
     let shares = signs.thinned.values().flat_map(|it| [it.these, it.others]);
     let (hit, of) = shares.fold((0, 0), |(hit, of), share| (hit + share.hit, of + share.of));
@@ -175,7 +175,7 @@ fn too_little(signs: &Signs, facts: &mut Vec<Fact>) {
     }
 }
 
-/// The loss of data, which no box is named for.
+/// Reports the loss of data, which is not attributed to a box.
 fn lost(path: &Direction, facts: &mut Vec<Fact>) {
     let data = path.lost(&Phase::ALL, crate::record::Role::Large);
     if data.hit > 0 {

@@ -1,9 +1,8 @@
 //! What the two ends of a flow do, and when. Both ends derive it from the same few numbers.
 //!
-//! The data sender sends segment after segment by the clock. The other end acts by what arrives:
-//! for each segment the script says whether it is acknowledged at once, or later in a burst. So
-//! every ACK is one that TCP could send, and middleboxes that follow connections see ordinary
-//! ones.
+//! The data sender sends segments by the clock. The other end reacts to what arrives: for each
+//! segment the script says whether it is acknowledged at once, or later in a burst. So every ACK is
+//! one that TCP could send, and middleboxes that track connections see ordinary ACKs.
 
 use ackwise_rng::Rng;
 use serde::{Deserialize, Serialize};
@@ -24,37 +23,37 @@ pub enum End {
 pub enum Stage {
     /// One long flow.
     Long,
-    /// Many flows that are young.
+    /// Many young flows.
     Short,
 }
 
-/// What a packet belongs to.
+/// The part of the script that a packet belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
 pub enum Phase {
     /// Handshakes, the ends of flows, the first segments.
     Other,
-    /// As many ACKs a second as a fast download has: 1000, or what `--rate` leaves.
+    /// ACKs at the rate of a fast download: 1000 per second, or what `--rate` permits.
     Fast,
-    /// 200 ACKs a second.
+    /// 200 ACKs per second.
     Steady,
-    /// 25 packets a second: slower than any filter by rate asks for.
+    /// 25 packets per second: slower than the threshold of any filter by rate.
     Slow,
     /// Five ACKs at once, with pauses.
     Burst,
-    /// Five ACKs at once behind data, which make a queue stand.
+    /// Five ACKs at once behind data, which build up a queue.
     Queued,
     /// 24 ACKs at once behind data.
     Train,
     /// Four ACKs of a young flow behind data, one flow after the other.
     Alone,
-    /// Four ACKs of each of 40 flows, one right after the other.
+    /// Four ACKs from each of 40 flows in quick succession.
     Crowd,
 }
 
 impl Phase {
-    /// All of them, by their numbers.
+    /// All phases, by number.
     pub const ALL: [Self; 9] = [
         Self::Other,
         Self::Fast,
@@ -68,12 +67,12 @@ impl Phase {
     ];
 }
 
-/// What a segment is answered with.
+/// How a segment is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Act {
-    /// An ACK at once.
+    /// An immediate ACK.
     Now(News),
-    /// An ACK later, with those of the segments after it.
+    /// An ACK later, together with those of the following segments.
     Defer,
     /// All ACKs that are due, one for each segment, with data around them.
     Flush(Around),
@@ -83,101 +82,102 @@ pub enum Act {
     Large,
 }
 
-/// Data around ACKs that leave at once. What a queue does for want of room it does to them, too.
+/// Data around ACKs that leave at once. Anything that a queue does for lack of room also happens to
+/// the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Around {
     /// Segments of data before the ACKs.
     pub before: u8,
-    /// The last ACK has a few bytes of data: what it takes on a slow link is what an ACK takes.
+    /// Whether the last ACK carries a few bytes of data: on a slow link it takes as long as an ACK.
     pub tail: bool,
-    /// Segments of data behind the ACKs.
+    /// Segments of data after the ACKs.
     pub behind: u8,
 }
 
-/// What an ACK says beside its number.
+/// What an ACK says in addition to its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum News {
     /// Nothing.
     None,
     /// ECN echo.
     Ece,
-    /// Another window.
+    /// A changed window.
     Window,
-    /// An option that no box knows.
+    /// An option that no middlebox knows.
     Option,
 }
 
 /// One data segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Send {
-    /// Microseconds from the start of the script.
+    /// The time in microseconds from the start of the script.
     pub at_us: u64,
-    /// The connection's number.
+    /// The index of the connection.
     pub conn: usize,
-    /// The segment's number within its connection.
+    /// The index of the segment within its connection.
     pub index: usize,
 }
 
-/// What is done about one data segment.
+/// The answer to one data segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
-    /// What it is answered with.
+    /// The kind of answer.
     pub act: Act,
-    /// What it belongs to.
+    /// The phase that it belongs to.
     pub phase: Phase,
-    /// Which repetition within the phase.
+    /// The repetition within the phase.
     pub round: u8,
 }
 
 /// A connection of a script.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Connection {
-    /// It asks for AccECN (RFC 9768) instead of classic ECN.
+    /// Whether it asks for AccECN (RFC 9768) instead of classic ECN.
     pub acc_ecn: bool,
-    /// Its SYN has an option that no box knows.
+    /// Whether its SYN has an option that no middlebox knows.
     pub experiment: bool,
-    /// Its SYN has the option of Multipath TCP.
+    /// Whether its SYN has the Multipath TCP option.
     pub mptcp: bool,
-    /// What its segments are answered with, by number.
+    /// The answers to its segments, by index.
     pub answers: Vec<Answer>,
 }
 
 /// What both ends do in a stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
-    /// Data of a segment of the data sender, in bytes.
+    /// The payload of the data sender's segments, in bytes.
     pub segment: u16,
-    /// Its connections.
+    /// The connections of the stage.
     pub connections: Vec<Connection>,
-    /// What the data sender sends, in the order of time.
+    /// The segments of the data sender, in order of time.
     pub sends: Vec<Send>,
     /// When the last segment leaves, in microseconds from the start.
     pub length_us: u64,
-    /// No longer do segments wait for those of the script before them, in microseconds.
+    /// The maximum time that a segment waits for earlier ones of the script, in microseconds.
     pub queue_us: u64,
 }
 
-/// Data of a segment that stands for full-sized ones, in bytes: the default MSS, which any path
-/// carries.
+/// The payload of a segment that stands for full-sized ones, in bytes: the default MSS, which any
+/// path carries.
 pub const LARGE: u16 = 536;
-/// Data of a segment that is hardly longer than an ACK.
+/// The payload of a segment that is hardly longer than an ACK.
 pub const SMALL: u16 = 10;
-/// The window field of every packet; the handshake says that it counts 128 bytes.
+/// The window field of every packet, in units of 128 bytes as negotiated in the handshake.
 pub const WINDOW: u16 = 2048;
-/// That of an ACK with [`News::Window`].
+/// The window field of an ACK with [`News::Window`].
 pub const WINDOW_UPDATE: u16 = WINDOW - 64;
-/// Young flows with classic ECN.
+/// The number of young flows with classic ECN.
 pub const CLASSIC: usize = 40;
-/// Young flows with AccECN.
+/// The number of young flows with AccECN.
 const ACC_ECN: usize = 12;
-/// The shortest and the longest time between ACKs of [`Phase::Fast`], in microseconds.
+/// The range of the time between ACKs of [`Phase::Fast`], in microseconds.
 pub const INTERVALS: std::ops::RangeInclusive<u32> = 1000..=20_000;
 
 const MS: u64 = 1000;
 
 impl Script {
-    /// The script of a stage; `interval_us` is that of [`Phase::Fast`]: the time that a large
-    /// segment takes on the path, and a quarter more.
+    /// The script of a stage. `interval_us` is the interval of [`Phase::Fast`]: the time that a
+    /// large segment takes on the path, plus a quarter.
     #[must_use]
     pub fn new(stage: Stage, interval_us: u32) -> Self {
         let interval = u64::from(interval_us.clamp(*INTERVALS.start(), *INTERVALS.end()));
@@ -195,8 +195,8 @@ impl Script {
 struct Builder {
     script: Script,
     now_us: u64,
-    /// Where data stand among ACKs is drawn, so that nothing periodic on the path hits always the
-    /// same. Both ends draw alike.
+    /// The places of data among ACKs are random, so that nothing periodic on the path always hits
+    /// the same ones. Both ends draw the same numbers.
     rng: Rng,
 }
 
@@ -215,7 +215,7 @@ impl Builder {
         }
     }
 
-    /// A segment now, and what it is answered with.
+    /// Adds a segment now, with its answer.
     fn send(&mut self, conn: usize, answer: Answer) {
         let answers = &mut self.script.connections[conn].answers;
         self.script.sends.push(Send {
@@ -226,7 +226,7 @@ impl Builder {
         answers.push(answer);
     }
 
-    /// Segments of the first connection, one after the other.
+    /// Adds segments of the first connection at a fixed interval.
     fn pace(&mut self, phase: Phase, interval_us: u64, acts: &[Act]) {
         for &act in acts {
             let round = 0;
@@ -235,7 +235,7 @@ impl Builder {
         }
     }
 
-    /// Segments at once, whose ACKs are due with the last one.
+    /// Adds segments that leave at once, whose ACKs are due with the last one.
     fn burst(&mut self, conn: usize, phase: Phase, round: u8, acks: u8, around: Around) {
         for n in 1..=acks {
             let act = if n == acks {
@@ -247,8 +247,8 @@ impl Builder {
         }
     }
 
-    /// ACKs of a young flow stand behind some segments of data and before one. An AQM that acts on
-    /// the second packet of a flow, say, hits now data and now an ACK.
+    /// The ACKs of a young flow leave after some data segments and before one. An AQM that acts on,
+    /// say, the second packet of a flow then sometimes hits data and sometimes an ACK.
     fn among_data(&mut self) -> Around {
         Around {
             before: 1 + self.rng.below(3) as u8,
@@ -271,12 +271,12 @@ impl Builder {
 }
 
 const ACK: Act = Act::Now(News::None);
-/// What leaves at once takes fewer times than these of a large segment.
+/// What leaves at once takes less time than this many large segments.
 const ROOM: u64 = 50;
-/// Rounds of ACKs that leave at once.
+/// The number of rounds of ACKs that leave at once.
 const ROUNDS: u8 = 14;
 
-/// A large segment among ACKs, beside a small one.
+/// A large segment next to a small one, among ACKs.
 fn fast(it: &mut Builder, interval: u64) {
     const BLOCK: usize = 12;
     let blocks = (1000 * MS / interval).max(200) as usize / BLOCK;
@@ -290,7 +290,7 @@ fn fast(it: &mut Builder, interval: u64) {
     }
 }
 
-/// As [`fast`], at 200 a second; one neighbour of each large segment is an ACK with news.
+/// Like [`fast`], at 200 per second; one neighbour of each large segment is an ACK with news.
 fn steady(it: &mut Builder, interval: u64) {
     const BLOCK: usize = 6;
     let interval = interval.max(5 * MS);
@@ -307,13 +307,13 @@ fn steady(it: &mut Builder, interval: u64) {
         if it.rng.below(2) == 0 {
             acts[other] = Act::Small;
         }
-        // A segment that comes late leaves a hole, of which the ACK with news tells by SACK.
+        // A segment that is late leaves a hole, which the ACK with news reports by SACK.
         let mut late = None;
         match block % 4 {
             0 => acts[news] = Act::Now(News::Ece),
             1 => acts[news] = Act::Now(News::Window),
             2 => acts[news] = Act::Now(News::Option),
-            // The large segment itself, or that before it.
+            // The large segment itself, or the one before it.
             _ if news_first => {
                 acts.swap(at, news);
                 late = Some((at - 1, interval * 7 / 5));
@@ -359,7 +359,7 @@ fn long(interval: u64) -> Script {
     }
     for (phase, acks, pause) in [(Phase::Queued, 5, 150), (Phase::Train, 24, 200)] {
         for round in 0..ROUNDS {
-            // So many fill a short queue at a place that is another one each time.
+            // This many fill a short queue, at a different place each time.
             let around = Around {
                 before: 24 + it.rng.below(12) as u8,
                 tail: false,
@@ -382,7 +382,7 @@ fn short(interval: u64) -> Script {
             answers: Vec::new(),
         });
     }
-    // The buckets of filters by rate fill again after the handshakes.
+    // Let the buckets of filters by rate refill after the handshakes.
     it.now_us += 150 * MS;
     for conn in 0..CLASSIC + ACC_ECN {
         let around = it.among_data();
@@ -390,15 +390,15 @@ fn short(interval: u64) -> Script {
         it.now_us += (25 * MS).max(6 * interval);
     }
     it.now_us += 100 * MS;
-    // Those with AccECN among the others: a filter of a queue before a policer leaves one ACK of
-    // a classic burst, which the policer may have room for, and four with AccECN.
+    // Flows with AccECN are among the others: an ACK filter before a policer leaves one ACK of a
+    // classic burst, for which the policer may have room, and four of a burst with AccECN.
     let mut crowd: Vec<_> = (0..CLASSIC + ACC_ECN).collect();
     it.shuffle(&mut crowd);
     for round in 0..2 {
         for &conn in &crowd {
             let around = it.among_data();
             it.burst(conn, Phase::Crowd, round, 4, around);
-            // No queue stands, in which an AQM would act.
+            // Leave time for the queue to drain, so that no AQM acts.
             it.now_us += (3 * MS).max(4 * interval);
         }
         it.now_us += 100 * MS;
@@ -430,7 +430,7 @@ mod tests {
         }
     }
 
-    /// What a slow path has to carry fits into a session, with the handshakes and the records.
+    /// A slow path can carry all scripts within a session, with the handshakes and the records.
     #[test]
     fn a_session_has_time_for_all_scripts() {
         let lengths = |interval| {
@@ -444,7 +444,7 @@ mod tests {
         assert!(high + 50_000_000 < session, "{high}");
     }
 
-    /// No phase asks for more than the path has, on average over the pauses.
+    /// No phase asks for more than the path's rate, averaged over the pauses.
     #[test]
     fn every_phase_keeps_to_the_rate() {
         for interval in [1000, 4000, 20_000] {
@@ -467,7 +467,7 @@ mod tests {
                         };
                     }
                     let Some(first) = first else { continue };
-                    // The last round is followed by a pause, too.
+                    // A pause follows the last round, too.
                     let took = last - first + u64::from(interval) * 50;
                     let most = took * u64::from(LARGE) / u64::from(interval);
                     assert!(

@@ -1,4 +1,4 @@
-//! TCP segments as the probe writes and reads them.
+//! TCP segments, as the probe builds and parses them.
 
 use std::net::IpAddr;
 
@@ -6,13 +6,13 @@ use ackwise_headers::{Ipv4, Tcp, checksum, protocol};
 
 /// Bits of [`Segment::flags`] (RFC 9293 §3.1, RFC 9768 §3.1).
 pub mod flag {
-    /// No more data from the sender.
+    /// The sender has no more data.
     pub const FIN: u16 = 0x001;
     /// Synchronise sequence numbers.
     pub const SYN: u16 = 0x002;
     /// Reset the connection.
     pub const RST: u16 = 0x004;
-    /// The acknowledgment number counts.
+    /// The acknowledgment number is valid.
     pub const ACK: u16 = 0x010;
     /// ECN echo, or the lowest bit of ACE.
     pub const ECE: u16 = 0x040;
@@ -39,28 +39,28 @@ pub mod kind {
     pub const TIMESTAMPS: u8 = 8;
     /// Multipath TCP (RFC 8684 §3).
     pub const MPTCP: u8 = 30;
-    /// AccECN with the order of counters 0 (RFC 9768 §3.2.3).
+    /// AccECN with counter order 0 (RFC 9768 §3.2.3).
     pub const ACC_ECN: u8 = 172;
-    /// For experiments (RFC 4727, RFC 6994): stands for any option that a box does not know.
+    /// Experimental (RFC 4727, RFC 6994): stands for any option that a middlebox does not know.
     pub const EXPERIMENT: u8 = 253;
 }
 
-/// The options of a segment as bytes, never more than a header has room for.
+/// The options of a segment as bytes, which never exceed the room in a header.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options(Vec<u8>);
 
 impl Options {
-    /// Bytes of options in the longest header (RFC 9293 §3.1).
+    /// The number of option bytes in the longest header (RFC 9293 §3.1).
     pub const ROOM: usize = 40;
 
-    /// Those that stand in a header; `None` if that cannot be.
+    /// The options in a header; `None` if there are too many bytes.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         (bytes.len() <= Self::ROOM).then(|| Self(bytes.to_vec()))
     }
 
-    /// Adds an option, with no-operations before it where that aligns it. Without room for it
-    /// nothing happens, and the answer is `false`.
+    /// Adds an option, with no-operation options before it to align it. Returns `false` and changes
+    /// nothing if there is no room.
     #[must_use]
     pub fn add(&mut self, kind: u8, body: &[u8]) -> bool {
         let pad = (4 - (body.len() + 2) % 4) % 4;
@@ -73,7 +73,7 @@ impl Options {
         fits
     }
 
-    /// Adds as many of these SACK blocks as there is room for (RFC 2018 §3).
+    /// Adds as many of these SACK blocks as fit (RFC 2018 §3).
     pub fn add_sack(&mut self, blocks: &[SackBlock]) {
         let mut body: Vec<u8> = Vec::new();
         for block in blocks {
@@ -85,27 +85,27 @@ impl Options {
         }
     }
 
-    /// Each of them, up to the end of the list or to what cannot be read.
+    /// Iterates over the options, up to the end of the list or to what cannot be parsed.
     pub fn iter(&self) -> impl Iterator<Item = TcpOption<'_>> {
         options(&self.0)
     }
 }
 
-/// What has arrived beyond a hole.
+/// A block of data that has arrived beyond a hole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SackBlock {
     /// The first sequence number.
     pub left: u32,
-    /// The number behind the last one.
+    /// The sequence number after the last one.
     pub right: u32,
 }
 
 impl SackBlock {
-    /// Bytes on the wire.
+    /// The length on the wire in bytes.
     const LEN: usize = 8;
 }
 
-/// A segment that the probe writes, or has read.
+/// A segment that the probe builds, or has parsed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Segment {
     /// Source port.
@@ -120,9 +120,9 @@ pub struct Segment {
     pub flags: u16,
     /// The window field, unscaled.
     pub window: u16,
-    /// Its options.
+    /// The options.
     pub options: Options,
-    /// Data, in bytes: the contents say nothing.
+    /// Payload bytes; the contents are arbitrary.
     pub payload: u16,
     /// The ECN field of the IP header: 0 Not-ECT, 2 ECT(0), 1 ECT(1), 3 CE.
     pub ecn: u8,
@@ -131,13 +131,13 @@ pub struct Segment {
 /// One option of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpOption<'a> {
-    /// Its kind.
+    /// The kind of the option.
     pub kind: u8,
-    /// What follows kind and length.
+    /// The bytes after kind and length.
     pub body: &'a [u8],
 }
 
-/// The options of a header, up to the end of the list or to what cannot be read.
+/// Iterates over the options of a header, up to the end of the list or to what cannot be parsed.
 fn options(mut rest: &[u8]) -> impl Iterator<Item = TcpOption<'_>> {
     std::iter::from_fn(move || {
         loop {
@@ -163,7 +163,7 @@ fn be32(bytes: &[u8]) -> u32 {
 }
 
 impl Segment {
-    /// The first option of that kind.
+    /// The first option of this kind.
     #[must_use]
     pub fn option(&self, kind: u8) -> Option<&[u8]> {
         let found = self.options.iter().find(|option| option.kind == kind);
@@ -187,14 +187,14 @@ impl Segment {
         })
     }
 
-    /// Says whether it only acknowledges.
+    /// Returns whether the segment only acknowledges.
     #[must_use]
     pub fn is_pure_ack(&self) -> bool {
         self.payload == 0
             && self.flags & (flag::ACK | flag::SYN | flag::FIN | flag::RST) == flag::ACK
     }
 
-    /// Reads a segment behind the IP header.
+    /// Parses a segment that follows an IP header.
     #[must_use]
     pub fn read(bytes: &[u8], ecn: u8) -> Option<Self> {
         let (tcp, behind) = Tcp::split(bytes)?;
@@ -213,7 +213,7 @@ impl Segment {
         })
     }
 
-    /// Reads an IPv4 packet.
+    /// Parses an IPv4 packet.
     #[must_use]
     pub fn read_v4(packet: &[u8]) -> Option<Self> {
         let header = usize::from(packet.first()? & 15) * 4;
@@ -223,7 +223,7 @@ impl Segment {
         Self::read(packet.get(header..)?, packet[1])
     }
 
-    /// The packet from its IP header on. The kernel fills in the checksum of an IPv4 header.
+    /// Builds the packet from its IP header on. The kernel fills in the checksum of an IPv4 header.
     #[must_use]
     pub fn to_packet(&self, from: IpAddr, to: IpAddr) -> Vec<u8> {
         let mut tcp = self.transport();
@@ -260,7 +260,7 @@ impl Segment {
         bytes.extend([0; 4]);
         bytes.extend(&self.options.0);
         bytes.resize(words * 4, 0);
-        // Data that no box takes for text, and no filter for a known application.
+        // Data that no middlebox takes for text, and no filter for a known application.
         let data = (0..self.payload).map(|n| (self.seq.wrapping_add(u32::from(n)) >> 3) as u8);
         bytes.extend(data.map(|byte| byte | 0x80));
         bytes

@@ -1,4 +1,4 @@
-//! The two programs: what the client asks for, and what the server does.
+//! The two programs: what the client requests, and what the server does.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -23,28 +23,28 @@ use crate::socket::{Only, Quiet, RawSocket};
 
 /// How long the client waits for a connection.
 const CONNECTING: Duration = Duration::from_secs(10);
-/// How long an end waits for a message of the other one. Each is a packet, which a path that loses in
-/// bursts may lose several times.
+/// How long an end waits for a message from the other. Each message is one packet, which a path
+/// that loses in bursts may lose several times.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long the client waits for the records of a stage, however slowly they come.
+/// How long the client waits for the records of a stage, however slowly they arrive.
 const TRANSFER: Duration = Duration::from_secs(60);
-/// A session is over by then at both ends, whatever the other one does.
+/// The time after which a session is over at both ends, whatever the other one does.
 pub const SESSION: Duration = Duration::from_secs(180);
 
-/// Records of both ends of a stage.
+/// The records of both ends of a stage.
 #[derive(Debug)]
 pub struct Played {
-    /// What was played.
+    /// The stage that was played.
     pub stage: Stage,
-    /// Whose ACKs are looked at.
+    /// The end whose ACKs are examined.
     pub acks: End,
-    /// What the client has.
+    /// The client's records.
     pub client: Records,
-    /// What the server has.
+    /// The server's records.
     pub server: Records,
 }
 
-/// A probe that has found its partner and can begin: sockets are open.
+/// A probe that has found its partner and can start: its sockets are open.
 #[derive(Debug)]
 pub struct Client {
     control: TcpStream,
@@ -54,20 +54,21 @@ pub struct Client {
     there: IpAddr,
     scope_id: u32,
     port: u16,
-    /// A set of ports for each stage: what of an earlier one is in flight would confuse the next.
+    /// A set of ports for each stage, since packets of an earlier stage that are in flight would
+    /// confuse the next.
     ports: VecDeque<Vec<u16>>,
-    /// Keeps the kernel quiet on all of them.
+    /// Keeps the kernel from answering on these ports.
     quiet: Vec<Quiet>,
 }
 
-/// Two scripts, in two directions.
+/// Two scripts in two directions.
 const STAGES: usize = 4;
 
 fn canonical(address: SocketAddr) -> IpAddr {
     address.ip().to_canonical()
 }
 
-/// The interface of a link-local address, else 0.
+/// The interface of a link-local address, or 0.
 fn scope_id(address: SocketAddr) -> u32 {
     match address {
         SocketAddr::V4(_) => 0,
@@ -76,10 +77,10 @@ fn scope_id(address: SocketAddr) -> u32 {
 }
 
 impl Client {
-    /// Finds the partner and opens what takes rights.
+    /// Connects to the partner and opens what needs privileges.
     ///
     /// # Errors
-    /// There is no partner, or a right is missing.
+    /// If there is no partner, or a capability is missing.
     pub fn connect(host: &str, port: u16) -> Result<Self, Error> {
         let control = connect(host, port)?;
         let failed = Error::system("ask for the addresses of a connection");
@@ -129,7 +130,7 @@ impl Client {
         self.there
     }
 
-    /// The control connection for so long, and no longer than the session.
+    /// The control connection, limited to `patience` and to the end of the session.
     fn bounded(&self, patience: Duration) -> Bounded<'_> {
         Bounded::new(&self.control, self.began, patience)
     }
@@ -146,10 +147,10 @@ impl Client {
         }
     }
 
-    /// Plays all stages, and says before each how many are done.
+    /// Plays all stages, and reports before each how many are done.
     ///
     /// # Errors
-    /// The partner is gone, or no connection came into being.
+    /// If the partner is gone, or no connection could be established.
     pub fn probe(
         mut self,
         interval_us: u32,
@@ -220,7 +221,7 @@ impl Client {
         })
     }
 
-    /// As many records as a stage can have.
+    /// Reads at most as many records as a stage can have.
     fn records(&self, most: usize) -> Result<Vec<Record>, Error> {
         match read::<Answer>(&mut self.bounded(TRANSFER), records_len(most))? {
             Frame::Records(records) => Ok(records),
@@ -229,14 +230,14 @@ impl Client {
     }
 }
 
-/// Messages leave at once. One that is lost several times in a row is not sent at ever longer
-/// intervals: few are outstanding, and each end waits for each of them.
+/// Messages are sent at once. The retransmission timer of a lost message does not back off
+/// exponentially: few messages are outstanding, and each end waits for each of them.
 fn prepare(control: &TcpStream) -> io::Result<()> {
     control.set_nodelay(true)?;
     set_int(control, libc::IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, 1)
 }
 
-/// The number of the option in linux/tcp.h.
+/// The option's number in linux/tcp.h.
 const TCP_THIN_LINEAR_TIMEOUTS: libc::c_int = 16;
 
 fn unexpected(answer: &Answer) -> Error {
@@ -262,7 +263,7 @@ fn connect(host: &str, port: u16) -> Result<TcpStream, Error> {
     Err(Error::NoPartner { host, port, source })
 }
 
-/// The partner, with all its sockets open. It can give up every right before [`Server::serve`].
+/// The partner, with all its sockets open. It can drop all privileges before [`Server::serve`].
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -273,10 +274,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on an address; flows come to the port above.
+    /// Listens on an address; flows use the next port.
     ///
     /// # Errors
-    /// A port is in use, or a right is missing.
+    /// If a port is in use, or a capability is missing.
     pub fn bind(address: SocketAddr) -> Result<Self, Error> {
         let port = address.port().wrapping_add(1);
         let flows = with_scope(address.ip(), port, scope_id(address));
@@ -285,24 +286,24 @@ impl Server {
         Ok(Self {
             listener,
             v4: RawSocket::open(false, only)?,
-            // A host may have no IPv6.
+            // The host may have no IPv6.
             v6: RawSocket::open(true, only).ok(),
             port,
             _quiet: Quiet::bind(flows)?,
         })
     }
 
-    /// What becomes readable when a client comes.
+    /// The socket that becomes readable when a client connects.
     #[must_use]
     pub fn listener(&self) -> &TcpListener {
         &self.listener
     }
 
-    /// Takes a client and does what it asks for, one client at a time; others are told to come
-    /// back.
+    /// Accepts a client and serves its requests, one client at a time; others are told to retry.
     ///
     /// # Errors
-    /// The client went away, sent what is no request, or asked for too much. The server can go on.
+    /// If the client has gone, sent an invalid request, or asked for too much. The server can
+    /// continue.
     pub fn serve(&mut self) -> Result<SocketAddr, Error> {
         let (control, from) =
             next_client(&self.listener).map_err(Error::system("take a client"))?;
@@ -327,7 +328,7 @@ impl Server {
             Ok(()) => Ok(from),
             Err(error) => {
                 let why = error.to_string();
-                // It may be gone.
+                // The client may have gone.
                 let _ = session.say(&Answer::Failed { why });
                 Err(error)
             }
@@ -335,7 +336,7 @@ impl Server {
     }
 }
 
-/// Listens. A client that is gone again by the time it is taken keeps nobody waiting.
+/// Listens without blocking, so that a client that has gone before it is accepted delays nobody.
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
@@ -357,7 +358,7 @@ fn next_client(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
     }
 }
 
-/// Nobody is there, or not any more, or a signal came.
+/// Returns whether there is no client, or it has gone again, or a signal arrived.
 fn is_passing(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -365,29 +366,29 @@ fn is_passing(error: &io::Error) -> bool {
     )
 }
 
-/// How often it is looked whether a session is over.
+/// How often to check whether a session is over.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Tells clients that come during a session to come back.
+/// Tells clients that connect during a session to retry.
 fn refuse_others(listener: &TcpListener, over: &AtomicBool) {
     let waits = |patience: Duration| {
         let mut look = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
         let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::ZERO);
-        // After an error of poll it is asked who is there, which waits if there is nobody.
+        // After an error of poll, try to accept, which does not block if there is nobody.
         poll(&mut look, patience) != Ok(0)
     };
     refuse(waits, || listener.accept().map(|it| it.0), over);
 }
 
-/// Does so with those that this finds. After an error, which may stay as long as the one that
-/// waits (no descriptor is free, for example), it looks again a little later.
+/// Refuses clients as long as the session lasts. After an error, which may persist as long as the
+/// waiting client (if no descriptor is free, for example), it retries a little later.
 fn refuse(
     mut waits: impl FnMut(Duration) -> bool,
     mut accept: impl FnMut() -> io::Result<TcpStream>,
     over: &AtomicBool,
 ) {
     let began = Instant::now();
-    // One that is closed at once takes back what it was told. So many are kept.
+    // Closing a connection at once would discard the message. This many are kept open.
     const KEPT: usize = 64;
     let mut refused = VecDeque::new();
     while !over.load(Ordering::Relaxed) {
@@ -398,7 +399,7 @@ fn refuse(
             Ok(mut control) => {
                 let left = SESSION.saturating_sub(began.elapsed()).as_secs() as u32 + 1;
                 let busy = Answer::Busy { seconds: left };
-                // A new connection has room for a short message; it may be gone.
+                // A new connection has room for a short message; the client may have gone.
                 let _ = control.set_nonblocking(true);
                 let _ = write_message(&mut control, &busy);
                 refused.push_back(control);
@@ -407,7 +408,7 @@ fn refuse(
                 }
             }
             Err(_) => {
-                // Those that are kept may be what takes the descriptors.
+                // The kept connections may be what uses up the descriptors.
                 refused.clear();
                 std::thread::sleep(LOOK);
             }
@@ -475,7 +476,7 @@ impl Session<'_> {
                 return Err(Error::protocol("IPv6, which this host lacks"));
             }
         };
-        // What is left of an earlier stage.
+        // Discard what is left of an earlier stage.
         socket.drain();
         let place = Place {
             end: End::Server,
@@ -493,7 +494,7 @@ impl Session<'_> {
         Engine::new(socket, place, script).run(self.control.as_fd(), until)
     }
 
-    /// The next request; `None` when the client has closed the connection.
+    /// The next request; `None` if the client has closed the connection.
     fn hear(&mut self) -> Result<Option<Request>, Error> {
         let mut bounded = self.bounded(PATIENCE);
         match bounded.is_over() {
@@ -513,14 +514,14 @@ impl Session<'_> {
     }
 }
 
-/// The control connection until a time, however slowly the other end reads and writes.
+/// The control connection with a deadline, however slowly the other end reads and writes.
 struct Bounded<'a> {
     control: &'a TcpStream,
     until: Instant,
 }
 
 impl<'a> Bounded<'a> {
-    /// For so long, and no longer than a session that began then may last.
+    /// Limited to `patience` from now, and to the end of a session that began at `began`.
     fn new(control: &'a TcpStream, began: Instant, patience: Duration) -> Self {
         Self {
             control,
@@ -528,7 +529,7 @@ impl<'a> Bounded<'a> {
         }
     }
 
-    /// The time that is left.
+    /// The remaining time.
     fn left(&self) -> io::Result<Option<Duration>> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -537,7 +538,7 @@ impl<'a> Bounded<'a> {
         Ok(Some(left))
     }
 
-    /// Waits, and says whether the other end has closed the connection.
+    /// Waits, and returns whether the other end has closed the connection.
     fn is_over(&self) -> io::Result<bool> {
         self.control.set_read_timeout(self.left()?)?;
         let waiting = self.control.peek(&mut [0]).map_err(in_words)?;
@@ -549,7 +550,7 @@ fn too_long() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "the other end takes too long")
 }
 
-/// A socket calls a time-out "would block".
+/// Replaces the error of a timeout, which a socket reports as "would block".
 fn in_words(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::WouldBlock => too_long(),
@@ -581,7 +582,7 @@ mod tests {
 
     use super::*;
 
-    /// The one that waits stays readable while no descriptor is free for it.
+    /// The waiting client stays readable while no descriptor is free for it.
     #[test]
     fn an_error_that_stays_takes_no_processor() {
         let (over, asked) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -600,8 +601,8 @@ mod tests {
         assert!((1..=11).contains(&asked), "{asked}");
     }
 
-    /// Whatever poll has said, the client may be gone when it is to be taken. The session that
-    /// waits for this thread ends all the same.
+    /// Whatever poll has reported, the client may have gone before it is accepted. The session that
+    /// waits for this thread still ends.
     #[test]
     fn nobody_waits_for_a_client_that_is_gone() {
         let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
@@ -618,7 +619,7 @@ mod tests {
                 }
                 std::thread::sleep(LOOK);
             }
-            // Let it go, so that this test ends.
+            // Let the thread go, so that this test ends.
             let address = listener.local_addr().expect("an address");
             let _ = TcpStream::connect(address);
             panic!("it waits for a client");

@@ -1,17 +1,17 @@
-//! What is beyond chance in a direction, in words.
+//! Describes what is beyond chance in a direction.
 
 use crate::script::Phase;
 use crate::signs::Signs;
 use crate::stats::percent;
 
-/// A kind of thing that is done to ACKs or to short data.
+/// A kind of effect on ACKs or on short data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
     /// ACKs are removed in a phase.
     Thinned(Phase),
-    /// The last ACKs of many flows, none of them fast, are removed.
+    /// The last ACKs of many flows, none of which is fast, are removed.
     LastLost,
-    /// ACKs with news are lost, whatever the news are.
+    /// ACKs with news are lost, whatever the news.
     NewsLost,
     /// Short segments of data are lost.
     ShortDataLost,
@@ -20,7 +20,7 @@ pub enum Sign {
 }
 
 impl Sign {
-    /// A word for programs.
+    /// An identifier for programs.
     #[must_use]
     pub const fn kind(self) -> &'static str {
         match self {
@@ -32,16 +32,16 @@ impl Sign {
     }
 }
 
-/// Something that was found.
+/// A finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
-    /// What.
+    /// The kind of finding.
     pub sign: Sign,
     /// How often it was seen.
     pub hit: usize,
     /// How often it could have been seen.
     pub of: usize,
-    /// It in words.
+    /// A description.
     pub text: String,
 }
 
@@ -61,7 +61,7 @@ const fn when(phase: Phase) -> &'static str {
 }
 
 impl Signs {
-    /// All that is beyond chance.
+    /// Everything that is beyond chance.
     #[must_use]
     pub fn shown(&self) -> Vec<Shown> {
         let mut shown = Vec::new();

@@ -1,4 +1,4 @@
-//! Numbers that say what a direction does, each under conditions where only some boxes act.
+//! Measures that characterise a direction, each under conditions where only some boxes act.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use crate::script::{CLASSIC, Phase, WINDOW_UPDATE};
 use crate::segment::{flag, kind};
 use crate::stats::{LEVEL, Share, coin, larger, median};
 
-/// A late ACK: more than this, in milliseconds. A hold is 1 ms at least.
+/// The delay in milliseconds above which an ACK is late. A hold is at least 1 ms.
 const LATE_MS: f64 = 0.9;
 
-/// As many delays of ACKs, and of data, can show that ACKs are not held.
+/// The minimum number of delays of ACKs, and of data, to show that ACKs are not held.
 const MIN_DELAYS: usize = 5;
 
-/// What ACKs that left at once came to, where the data next before and behind them arrive. Where
-/// those do not, the path has no room, or none at all.
+/// What happened to ACKs that left at once, where the data just before and behind them arrive. If
+/// those do not arrive, the path has little room, or none at all.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Order {
     /// Bursts whose first two ACKs are lost and whose last arrives.
     pub first_lost: usize,
     /// Bursts whose last two ACKs are lost and whose first arrives.
     pub last_lost: usize,
-    /// Bursts of which an ACK arrives.
+    /// Bursts of which at least one ACK arrives.
     pub bursts: usize,
     /// Bursts whose last ACK but one arrives.
     pub last_but_one: usize,
@@ -32,68 +32,68 @@ pub struct Order {
 }
 
 impl Order {
-    /// ACKs of a burst that arrive, on average.
+    /// The average number of ACKs that arrive from a burst.
     #[must_use]
     pub fn left(&self) -> f64 {
         self.arrived as f64 / self.bursts.max(1) as f64
     }
 
-    /// Says whether older ACKs give way to newer ones.
+    /// Returns whether older ACKs give way to newer ones.
     #[must_use]
     pub fn older_give_way(&self) -> bool {
         coin(self.first_lost, self.last_lost) < LEVEL
     }
 }
 
-/// A delay of ACKs that data do not have.
+/// The delay of ACKs relative to data.
 #[derive(Debug, Clone, Copy)]
 pub struct Hold {
-    /// The median, in milliseconds.
+    /// The difference of the medians, in milliseconds.
     pub late_ms: f64,
     /// Whether it is beyond chance.
     pub sure: bool,
-    /// Whether there is none: enough ACKs arrived, and no later than data.
+    /// Whether ACKs are shown not to be held: enough arrived, no later than data.
     pub none: bool,
 }
 
-/// The signs of a direction.
+/// The signs in a direction.
 #[derive(Debug)]
 pub struct Signs {
-    /// ACKs beside data, by phase; where they leave at once, the first of each burst.
+    /// ACKs beside data, by phase; in bursts, the first ACK of each.
     pub thinned: BTreeMap<Phase, Contrast>,
-    /// Segments of a few bytes beside those of many.
+    /// Segments of a few bytes beside large ones.
     pub short: Contrast,
     /// ACKs at a slow pace.
     pub slow_acks: Share,
     /// Segments of a few bytes at a slow pace.
     pub slow_short: Share,
-    /// The last ACKs of many flows at once, beside data of the same.
+    /// The last ACKs of many flows at once, beside data of the same flows.
     pub crowd: Contrast,
-    /// Young flows with classic ECN, one at a time.
+    /// The bursts of young flows with classic ECN, one at a time.
     pub young: Order,
-    /// Young flows with AccECN.
+    /// The bursts of young flows with AccECN.
     pub young_acc_ecn: Order,
-    /// A flow that is not young, with a queue.
+    /// The bursts of a flow that is not young, with a queue.
     pub old: Order,
-    /// The last ACK of a burst beside data in its place.
+    /// The delay of the last ACK of a burst, relative to data in its place.
     pub hold: Hold,
-    /// The second ACK of a burst beside data: some that hold let the first one out.
+    /// The second ACK of a burst beside data: some boxes that hold let the first one pass.
     pub second: Contrast,
-    /// ACKs that say more than a number, beside data.
+    /// ACKs with news beside data, by the kind of news.
     pub news: BTreeMap<&'static str, Contrast>,
 }
 
-/// Says whether a packet is looked at.
+/// Selects the packets to examine.
 type Wanted = fn(&Sample) -> bool;
 
-/// The phases where ACKs leave by the clock.
+/// The phases in which ACKs are sent by the clock.
 const PACED: [Phase; 2] = [Phase::Fast, Phase::Steady];
 
 fn is(it: &Sample, role: Role) -> bool {
     it.sent.role == role
 }
 
-/// Packets beside the large segments of the same phases.
+/// Compares packets with the large segments of the same phases.
 fn beside(path: &Direction, phases: &[Phase], wanted: impl Fn(&Sample) -> bool) -> Contrast {
     let samples = path.samples();
     let samples = samples.filter(|it| phases.contains(&it.sent.phase));
@@ -104,7 +104,7 @@ fn beside(path: &Direction, phases: &[Phase], wanted: impl Fn(&Sample) -> bool) 
     })
 }
 
-/// ACKs beside data. Of those that leave at once, one counts: the first, which a filter removes.
+/// Compares ACKs with data. In a burst only the first counts, which a filter would remove.
 fn acks_beside(path: &Direction, phase: Phase) -> Contrast {
     let first = |it: &Sample| is(it, Role::Ack) && it.sent.place == 1 && !has_news(it);
     let mut contrast = beside(path, &[phase], first);
@@ -113,7 +113,7 @@ fn acks_beside(path: &Direction, phase: Phase) -> Contrast {
 }
 
 impl Signs {
-    /// Reads them from a direction.
+    /// Determines the signs of a direction.
     #[must_use]
     pub fn of(path: &Direction) -> Self {
         let phases = Phase::ALL.into_iter().filter(|it| *it != Phase::Other);
@@ -136,15 +136,14 @@ impl Signs {
         }
     }
 
-    /// Whether ACKs are removed beyond chance in this phase.
+    /// Returns whether ACKs are removed beyond chance in this phase.
     #[must_use]
     pub fn thins(&self, phase: Phase) -> bool {
         self.thinned.get(&phase).is_some_and(Contrast::holds)
     }
 }
 
-/// Kinds of news. Each ACK with one of them stands beside a large segment, before it as often as
-/// behind.
+/// The kinds of news. Each ACK with news is next to a large segment, before it as often as behind.
 const NEWS: [(&str, Wanted); 4] = [
     ("ECN echo", |it| {
         it.sent.flags & (flag::ECE | flag::AE) == flag::ECE
@@ -165,11 +164,11 @@ fn news(path: &Direction, wanted: Wanted) -> Contrast {
 
 #[derive(Default)]
 struct Burst {
-    /// Whether each ACK arrives, by its place.
+    /// Whether each ACK arrives, by place.
     acks: Vec<bool>,
-    /// Whether the last segment of data before them arrives, unmarked.
+    /// Whether the last data segment before the ACKs arrives, unmarked.
     before: Option<bool>,
-    /// Whether the first one behind them does.
+    /// Whether the first data segment behind the ACKs arrives, unmarked.
     behind: Option<bool>,
 }
 
@@ -207,7 +206,7 @@ fn order(path: &Direction, phase: Phase, wanted: Wanted) -> Order {
         let [first, second, .., last_but_one, last] = burst.acks[..] else {
             continue;
         };
-        // One alone may have been dropped by an AQM.
+        // A single loss may be an AQM's.
         order.first_lost += usize::from(!first && !second && last);
         order.last_lost += usize::from(first && !last_but_one && !last);
         order.bursts += usize::from(burst.acks.contains(&true));

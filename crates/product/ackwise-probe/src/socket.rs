@@ -1,10 +1,9 @@
-//! Raw sockets for flows that this process plays itself, and what keeps the kernel's TCP out of
-//! them.
+//! Raw sockets for flows that this process plays itself, and sockets that keep the kernel's TCP out
+//! of them.
 //!
-//! The kernel answers segments of connections that it does not know with RST. It does not, if a
-//! socket listens on their port whose filter drops everything ([`Quiet`]): no firewall rule is
-//! needed, and what is set up goes with the process. A raw socket has its copy of a packet
-//! before that.
+//! The kernel answers segments of unknown connections with RST. It does not if a socket listens on
+//! their port with a filter that drops everything ([`Quiet`]): no firewall rule is needed, and
+//! nothing is left when the process ends. A raw socket gets its copy of a packet before that.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
@@ -22,53 +21,54 @@ use nix::time::{ClockId, clock_gettime};
 use crate::Error;
 use crate::segment::Segment;
 
-/// Bytes of the buffers of a raw socket: a burst of the probe fits.
+/// The size of a raw socket's buffers in bytes: a burst of the probe fits.
 const BUFFER: usize = 4 << 20;
-/// No packet is longer.
+/// The maximum length of a packet.
 const LONGEST: usize = 65_536;
-/// More packets than these never wait in the buffer: the kernel counts 768 bytes and more for each,
-/// in twice what was asked for.
+/// The maximum number of packets that can wait in the buffer: the kernel counts at least 768 bytes
+/// for each, within twice the size that was asked for.
 const BACKLOG: usize = 2 * BUFFER / 768;
 
-/// Which segments a raw socket receives.
+/// The segments that a raw socket receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Only {
-    /// Those to this port.
+    /// Segments to this port.
     To(u16),
-    /// Those from this port.
+    /// Segments from this port.
     From(u16),
 }
 
 /// A segment that arrived.
 #[derive(Debug, Clone)]
 pub struct Arrived {
-    /// When the kernel saw it arrive, in nanoseconds of [`now_ns`].
+    /// When the kernel received it, in nanoseconds of [`now_ns`].
     pub at_ns: u64,
-    /// Who sent it.
+    /// The address of the sender.
     pub from: IpAddr,
-    /// What it is.
+    /// The segment.
     pub segment: Segment,
 }
 
-/// What an end of the probe sends and receives on.
+/// What an end of the probe uses to send and receive.
 pub trait Wire {
-    /// Sends a packet from its IP header on. `false` says that the kernel had no room for it, so it
-    /// never left. What a rule of this host drops has left, and is lost on its way.
+    /// Sends a packet from its IP header on. `false` means that the kernel had no room for it, so
+    /// it never left. A packet that a firewall rule of this host drops counts as sent, and lost on
+    /// the way.
     ///
     /// # Errors
-    /// There is no route.
+    /// If there is no route.
     fn send(&self, packet: &[u8], to: SocketAddr) -> io::Result<bool>;
 
-    /// Looks for a segment that has arrived.
+    /// Reads a segment if one has arrived.
     ///
     /// # Errors
-    /// The system refuses.
+    /// If the system refuses.
     fn receive(&mut self) -> io::Result<Next>;
 
-    /// What becomes readable when a segment arrives.
+    /// The descriptor that becomes readable when a segment arrives.
     fn arrivals(&self) -> BorrowedFd<'_>;
 
-    /// The clock of times of arrival.
+    /// The clock of arrival times.
     fn now_ns(&self) -> u64 {
         now_ns()
     }
@@ -82,7 +82,7 @@ pub struct RawSocket {
     buffer: Vec<u8>,
 }
 
-/// Nanoseconds of the clock that nobody sets.
+/// The time in nanoseconds by a clock that is never set.
 #[must_use]
 pub fn now_ns() -> u64 {
     clock_ns(ClockId::CLOCK_MONOTONIC)
@@ -92,12 +92,12 @@ fn clock_ns(clock: ClockId) -> u64 {
     clock_gettime(clock).map_or(0, nanoseconds)
 }
 
-/// No packet waits in a buffer for longer.
+/// The maximum time that a packet waits in a buffer.
 const MAX_WAIT_NS: u64 = 1_000_000_000;
 
-/// When something arrived, by the clock of [`now_ns`], which says `now`. The kernel says it by the
-/// clock of the day, which says `today` now, and may have been set since. A time that is still to
-/// come, or too long ago, is none: what arrived has arrived just now.
+/// Converts an arrival time to the clock of [`now_ns`], which reads `now`. The kernel reports it by
+/// the wall clock, which reads `today` now, and may have been set since. A time that is in the
+/// future, or too long ago, is ignored: the packet then counts as having arrived now.
 fn arrival_ns(said: Option<u64>, today: u64, now: u64) -> u64 {
     let since = said.and_then(|said| today.checked_sub(said));
     let since = since.filter(|since| *since <= MAX_WAIT_NS);
@@ -109,13 +109,13 @@ fn nanoseconds(time: TimeSpec) -> u64 {
 }
 
 impl RawSocket {
-    /// Opens one. It takes CAP_NET_RAW.
+    /// Opens a socket. Needs CAP_NET_RAW.
     ///
     /// # Errors
-    /// The right is missing.
+    /// If the capability is missing.
     pub fn open(v6: bool, only: Only) -> Result<Self, Error> {
         let socket = raw_socket::open(v6, SockProtocol::Tcp).map_err(Error::Rights)?;
-        // The filter first: a busy host has other segments.
+        // Set the filter first: a busy host receives other segments.
         attach_filter(&socket, &port_filter(v6, only))
             .map_err(Error::system("filter a raw socket"))?;
         let failed = |what| move |errno: nix::Error| Error::system(what)(errno.into());
@@ -131,7 +131,7 @@ impl RawSocket {
         }
         setsockopt(&socket, sockopt::ReceiveTimestampns, &true)
             .map_err(failed("read times of arrival"))?;
-        // More than net.core.rmem_max takes a right that this process may not have.
+        // More than net.core.rmem_max needs a capability that this process may lack.
         let _ = setsockopt(&socket, sockopt::RcvBuf, &BUFFER);
         let _ = setsockopt(&socket, sockopt::SndBuf, &BUFFER);
         Ok(Self {
@@ -141,7 +141,7 @@ impl RawSocket {
         })
     }
 
-    /// Throws away what waits; what comes meanwhile may stay.
+    /// Discards waiting packets; those that arrive meanwhile may stay.
     pub fn drain(&mut self) {
         for _ in 0..BACKLOG {
             if matches!(self.receive(), Ok(Next::Nothing) | Err(_)) {
@@ -214,14 +214,14 @@ impl Wire for RawSocket {
     }
 }
 
-/// What a look at the socket brings.
+/// The result of a read from the socket.
 #[derive(Debug)]
 pub enum Next {
     /// A segment.
     Segment(Arrived),
-    /// Something that cannot be read.
+    /// A packet that cannot be parsed.
     Unreadable,
-    /// Nothing waits.
+    /// No packet is waiting.
     Nothing,
 }
 
@@ -230,17 +230,18 @@ fn address(storage: &SockaddrStorage) -> Option<IpAddr> {
     v4.or_else(|| storage.as_sockaddr_in6().map(|it| IpAddr::V6(it.ip())))
 }
 
-/// A listening socket that drops everything: the kernel does not answer what comes to its port.
+/// A listening socket that drops everything, so that the kernel does not answer packets to its
+/// port.
 #[derive(Debug)]
 pub struct Quiet {
     socket: std::net::TcpListener,
 }
 
 impl Quiet {
-    /// Takes a port of this address; 0 takes any free one.
+    /// Binds a port of this address; 0 means any free one.
     ///
     /// # Errors
-    /// The port is in use.
+    /// If the port is in use.
     pub fn bind(address: SocketAddr) -> Result<Self, Error> {
         let bound = std::net::TcpListener::bind(address)
             .map_err(Error::system("take a port for the probe's flows"))?;
@@ -251,18 +252,18 @@ impl Quiet {
         Ok(Self { socket: bound })
     }
 
-    /// Its port.
+    /// The port of the socket.
     ///
     /// # Errors
-    /// The system refuses.
+    /// If the system refuses.
     pub fn port(&self) -> Result<u16, Error> {
         let address = self.socket.local_addr();
         Ok(address.map_err(Error::system("ask for a port"))?.port())
     }
 }
 
-/// A classic BPF program that passes segments with a port. A raw socket of IPv4 sees the IP
-/// header, one of IPv6 does not.
+/// A classic BPF program that passes segments with a port. A raw socket sees the IP header with
+/// IPv4, but not with IPv6.
 fn port_filter(v6: bool, only: Only) -> Vec<libc::sock_filter> {
     use libc::{BPF_ABS, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_LDX};
     const BPF_MSH: u32 = 0xa0;
@@ -296,7 +297,7 @@ mod tests {
         for (said, today, now, wanted) in [
             (Some(100 * S - 5), 100 * S, 7 * S, 7 * S - 5),
             (None, 100 * S, 7 * S, 7 * S),
-            // The clock was set back, or on, after the packet came.
+            // The clock was set back or forward after the packet arrived.
             (Some(100 * S + 1), 100 * S, 7 * S, 7 * S),
             (Some(3 * S), 100 * S, 7 * S, 7 * S),
             (Some(99 * S), 100 * S, 7 * S, 6 * S),

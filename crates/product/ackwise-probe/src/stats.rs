@@ -1,10 +1,10 @@
-//! Is it chance? One-sided tests without assumptions about how a path loses or delays.
+//! Tests for chance: one-sided, without assumptions about how a path loses or delays.
 
-/// A finding whose probability by chance is below this counts. It is that of nine coins or more,
-/// all of which fall alike.
+/// A finding counts if its probability by chance is below this: that of nine or more coins that all
+/// land on one side.
 pub const LEVEL: f64 = 0.002;
 
-/// Logarithms of factorials up to a number.
+/// Logarithms of the factorials up to a number.
 struct LnFactorials(Vec<f64>);
 
 impl LnFactorials {
@@ -32,13 +32,13 @@ pub struct Share {
 }
 
 impl Share {
-    /// Counts one more.
+    /// Counts one more thing.
     pub fn add(&mut self, hit: bool) {
         self.of += 1;
         self.hit += usize::from(hit);
     }
 
-    /// The share, 0 of nothing.
+    /// The share; 0 if there are no things.
     #[must_use]
     pub fn value(self) -> f64 {
         self.hit as f64 / self.of.max(1) as f64
@@ -51,7 +51,7 @@ pub fn percent(share: Share) -> String {
     format!("{:.0} %", share.value() * 100.0)
 }
 
-/// How likely a coin falls so many times or more on this side: the sign test.
+/// The probability that a coin lands on this side at least so many times: the sign test.
 #[must_use]
 pub fn coin(this: usize, other: usize) -> f64 {
     let all = this + other;
@@ -60,12 +60,12 @@ pub fn coin(this: usize, other: usize) -> f64 {
     tail.sum::<f64>().min(1.0)
 }
 
-/// The test of Mann and Whitney looks at so many values of each kind: more than the script has,
-/// and few enough whatever the partner says.
+/// The maximum number of values of each kind in the Mann-Whitney test: more than the script has,
+/// and few enough whatever the partner sends.
 const VALUES: usize = 40;
 
-/// How likely values of `a` are so much larger than those of `b` by chance: the test of Mann and
-/// Whitney, exact, with ties against the finding. It looks at the first [`VALUES`] of each.
+/// The probability that values of `a` are so much larger than those of `b` by chance: the exact
+/// Mann-Whitney test, with ties against the finding. It uses the first [`VALUES`] of each.
 #[must_use]
 pub fn larger(a: &[f64], b: &[f64]) -> f64 {
     let (a, b) = (&a[..a.len().min(VALUES)], &b[..b.len().min(VALUES)]);
@@ -74,8 +74,8 @@ pub fn larger(a: &[f64], b: &[f64]) -> f64 {
     }
     let above = |x: &f64| b.iter().filter(|y| x > y).count();
     let u: usize = a.iter().map(above).sum();
-    // ways[n][s]: orders of the first values of a among n of b with the sum s, counted by which
-    // of them is the last.
+    // ways[n][s]: the number of orders of the first values of `a` among n values of `b` with the
+    // sum s, counted by which of them is the last.
     let most = a.len() * b.len();
     let mut none = vec![0.0_f64; most + 1];
     none[0] = 1.0;
@@ -95,7 +95,7 @@ pub fn larger(a: &[f64], b: &[f64]) -> f64 {
     tail / orders.iter().sum::<f64>()
 }
 
-/// The median, 0 of nothing.
+/// The median; 0 if there are no values.
 #[must_use]
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
@@ -107,7 +107,7 @@ pub fn median(values: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Memory of the third power of these numbers would be terabytes.
+    /// Memory cubic in these numbers would be terabytes.
     #[test]
     fn what_a_partner_says_takes_little_memory_and_time() {
         let (a, b) = (vec![2.0; 15_000], vec![1.0; 15_000]);
@@ -119,7 +119,7 @@ mod tests {
         (a - b).abs() < 1e-9
     }
 
-    /// Values of R: binom.test, wilcox.test.
+    /// Values from R: binom.test, wilcox.test.
     #[test]
     fn the_tests_are_those_of_the_textbooks() {
         assert!(close(coin(8, 2), 56.0 / 1024.0));
@@ -130,7 +130,7 @@ mod tests {
         ));
         assert!(close(larger(&[1.0], &[2.0]), 1.0));
         assert!(close(larger(&[], &[2.0]), 1.0));
-        // Counted: 18 of the 126 orders have a sum of 15 or more.
+        // By counting: 18 of the 126 orders have a sum of 15 or more.
         let (a, b) = ([9.0, 8.0, 2.5, 7.0, 1.5], [1.0, 2.0, 3.0, 4.0]);
         assert!(close(larger(&a, &b), 18.0 / 126.0), "{}", larger(&a, &b));
     }

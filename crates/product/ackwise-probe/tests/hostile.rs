@@ -1,4 +1,4 @@
-//! The control protocol read from somebody who means harm.
+//! The control protocol with a malicious peer.
 
 use ackwise_fuzz::Target;
 use ackwise_probe::protocol::{
@@ -10,7 +10,7 @@ use ackwise_probe::{End, Phase, Played, Record, Records, Report, Role, Stage};
 fn said<M: std::fmt::Debug>(read: &Result<M, impl std::fmt::Display>) -> String {
     match read {
         Ok(frame) => format!("{frame:?}").chars().take(24).collect(),
-        // Without the places in the input.
+        // Without positions in the input.
         Err(error) => error
             .to_string()
             .split(" at line")
@@ -20,8 +20,8 @@ fn said<M: std::fmt::Debug>(read: &Result<M, impl std::fmt::Display>) -> String 
     }
 }
 
-/// What is reported when a partner says that it has sent and seen this. The client has seen all
-/// of it, and what it saw is the partner's, too.
+/// The report if a partner claims to have sent and seen these records. The client claims to have
+/// seen all of them, and its own records are the partner's, too.
 fn reported(sent: &[Record], seen: &[Record]) -> Report {
     let records = |sent: &[Record], seen: &[Record]| Records {
         sent: sent.to_vec(),
@@ -40,7 +40,7 @@ fn reported(sent: &[Record], seen: &[Record]) -> Report {
     Report::of("192.0.2.1".to_owned(), &played.collect::<Vec<_>>())
 }
 
-/// As many records as a partner may send, all of which say the same, or things that no script has.
+/// As many records as a partner may send, which all say the same, or what no script contains.
 #[test]
 fn as_many_records_as_are_taken_make_a_report() {
     let start = Record {
@@ -86,8 +86,7 @@ fn as_many_records_as_are_taken_make_a_report() {
     }
 }
 
-/// No input ends the reader otherwise than with an error, and none makes it keep more than it
-/// read.
+/// Any input leads to a result or an error, and does not make the reader keep more than it read.
 #[test]
 fn any_bytes_are_read_or_refused() {
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/protocol");
@@ -113,7 +112,7 @@ fn any_bytes_are_read_or_refused() {
         let mut all = vec![said(&request), said(&answer)];
         if let Ok(Frame::Records(records)) = answer {
             assert_eq!(records_len(records.len()), input.len());
-            // A report comes of whatever they say.
+            // Any records lead to a report.
             let report = reported(&records, &records);
             all.extend(
                 report.directions[1]
@@ -129,7 +128,7 @@ fn any_bytes_are_read_or_refused() {
 
 #[test]
 fn a_long_frame_is_refused_before_it_is_read() {
-    // Says 4 GiB, and has nothing.
+    // Announces 4 GiB, and sends nothing.
     let error = read::<Request>(&mut &[0xff; 4][..], MAX_REQUEST).unwrap_err();
     assert!(error.to_string().contains("4294967295 bytes"), "{error}");
 }
@@ -143,7 +142,7 @@ fn messages_come_back_as_they_were() {
     assert_eq!(frame, Frame::Message(request));
 }
 
-/// A partner that recorded nothing leaves nothing to be said.
+/// If a partner recorded nothing, nothing can be said.
 #[test]
 fn of_an_empty_record_nothing_is_called_clean() {
     let report = reported(&[], &[]);

@@ -1,4 +1,4 @@
-//! Partners that lie or stall. What they do costs a bounded time and bounded memory.
+//! Partners that lie or stall. They cost a bounded time and bounded memory.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -23,7 +23,7 @@ fn partner() -> SocketAddr {
     PARTNER.parse().expect("an address")
 }
 
-/// What a client says that probes the partner, who makes it fail, and after how long.
+/// The client's error when it probes a failing partner, and after how long.
 fn probed(client: &Netns) -> (String, Duration) {
     let began = Instant::now();
     let result = client.run(|| {
@@ -34,8 +34,7 @@ fn probed(client: &Netns) -> (String, Duration) {
     (said, began.elapsed())
 }
 
-/// What the client says about a partner that does this on the control connection, and after how
-/// long.
+/// The client's error about a partner that does this on the control connection, and after how long.
 fn said_in_time(partner_does: impl FnOnce(TcpStream) + Send) -> (String, Duration) {
     let [client, server] = &pair();
     let listener = server.run(|| TcpListener::bind(partner())).expect("a port");
@@ -45,7 +44,7 @@ fn said_in_time(partner_does: impl FnOnce(TcpStream) + Send) -> (String, Duratio
     })
 }
 
-/// What the client says about a partner that does this on the control connection.
+/// The client's error about a partner that does this on the control connection.
 fn said_of(partner_does: impl FnOnce(TcpStream) + Send) -> String {
     said_in_time(partner_does).0
 }
@@ -58,7 +57,7 @@ fn frame(text: &str) -> Vec<u8> {
 #[test]
 fn what_a_partner_says_does_not_act_on_a_terminal() {
     in_virtual_time(|| {
-        // It clears the screen, sets the title, and turns the direction of the text around.
+        // This clears the screen, sets the title, and reverses the direction of text.
         let evil = r"\u001b[2J\u001b]0;yours\u0007\u202e";
         for (text, part) in [
             (format!(r#"{{"failed":{{"why":"{evil}"}}}}"#), "failed"),
@@ -102,18 +101,19 @@ fn seconds(from: u64, to: u64) -> std::ops::Range<Duration> {
     Duration::from_secs(from)..Duration::from_secs(to)
 }
 
-/// It answers so often, and then no more; the connection stays, since its kernel acknowledges what
-/// comes. That is what a program does that hangs.
+/// It answers this many times and then stops. The connection stays, since its kernel still
+/// acknowledges: a program that hangs.
 #[test]
 fn a_partner_that_stops_answering_is_left_in_time() {
     in_virtual_time(|| {
         let welcome = format!(r#"{{"welcome":{{"version":{VERSION},"port":9480}}}}"#);
         let answers = [welcome.as_str(), r#""ready""#];
         for (answered, words, time) in [
-            // The patience that each message is waited for.
+            // How long the client waits for each message.
             (0, "takes too long", seconds(30, 31)),
             (1, "takes too long", seconds(30, 31)),
-            // It should play now, and its kernel refuses the flows: there is nothing to wait for.
+            // It should play now, and its kernel refuses the flows, so there is nothing to wait
+            // for.
             (2, "no connection", seconds(0, 5)),
         ] {
             let (said, after) = said_in_time(|mut control| {
@@ -131,12 +131,12 @@ fn a_partner_that_stops_answering_is_left_in_time() {
     });
 }
 
-/// Nothing comes back, not even that nobody is there.
+/// Nothing comes back, not even an error.
 #[test]
 fn a_host_that_is_silent_is_left_in_time() {
     in_virtual_time(|| {
         let [client, server] = &pair();
-        // The client's kernel learns where the host is: else it knows after 3 s that it is not there.
+        // The client's kernel learns the host's link address: otherwise it gives up after 3 s.
         let refused = client.run(|| TcpStream::connect(partner()));
         assert!(refused.is_err(), "nobody listens");
         cut(server);
@@ -151,8 +151,8 @@ fn cut(server: &Netns) {
     server.run(|| run_command("tc", "qdisc replace dev s0 root netem loss 100%"));
 }
 
-/// The path breaks in the middle of a session, for good: both programs end with it, and the server
-/// takes the next client.
+/// The path breaks for good in the middle of a session: it ends at both programs, and the server
+/// accepts the next client.
 #[test]
 fn a_path_that_breaks_ends_the_session_at_both_ends() {
     in_virtual_time(|| {
@@ -183,7 +183,7 @@ fn a_path_that_breaks_ends_the_session_at_both_ends() {
     });
 }
 
-/// What the server says about a client that does this, and how it ended.
+/// The server's error about a client that does this.
 fn served(client_does: impl FnOnce(TcpStream) + Send) -> String {
     let [client, server] = &pair();
     for (node, device) in [(client, "c0"), (server, "s0")] {
@@ -250,7 +250,7 @@ fn a_client_that_goes_on_and_on_is_left() {
     });
 }
 
-/// Somebody ends it by Ctrl-C, for example, while a stage is played.
+/// One end is stopped, for example by Ctrl-C, while a stage is played.
 #[test]
 fn a_client_or_a_partner_that_ends_is_told_as_that() {
     in_virtual_time(|| {
@@ -268,7 +268,7 @@ fn a_client_or_a_partner_that_ends_is_told_as_that() {
     });
 }
 
-/// A client that neither sends nor collects keeps the server for no longer than a session.
+/// A client that neither sends nor collects occupies the server no longer than a session.
 #[test]
 fn a_client_that_plays_and_never_collects_is_left() {
     in_virtual_time(|| {

@@ -1,4 +1,4 @@
-//! Paths in virtual time, with boxes in them; the ends do not know which.
+//! Paths with boxes in virtual time; the ends do not know which boxes.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -36,7 +36,7 @@ const PATH: Topology = Topology {
 const RULES: &str = include_str!("../../../lab/ackwise-conform/setups/nft-ack-rate.sh");
 const POLICE: &str = include_str!("../../../lab/ackwise-conform/setups/police.sh");
 
-/// Something in a router, gone when it is dropped or with its namespace.
+/// A box in a router, removed when it is dropped or with its namespace.
 enum Inserted {
     Kernel,
     Datapath { _it: Datapath },
@@ -56,8 +56,8 @@ fn shell(script: &str, number: usize) {
     );
 }
 
-/// In the namespace of the router with this number. All but the rules see one direction only:
-/// that of the client's ACKs.
+/// Inserts a box in the namespace of the router with this number. All boxes except the rules see
+/// only one direction, that of the client's ACKs.
 fn insert(known: Known, number: usize, policy: &str) -> Inserted {
     let out = format!("out{number}");
     match known {
@@ -87,7 +87,7 @@ fn insert(known: Known, number: usize, policy: &str) -> Inserted {
             );
             let config = Config::parse("test", &text).expect("a configuration");
             let gateway = Gateway::start(config, AttachMode::Auto).expect("a gateway");
-            // It publishes that it is at work a little later.
+            // The gateway starts to redirect a little later.
             thread::sleep(Duration::from_millis(100));
             return Inserted::Gateway { _it: gateway };
         }
@@ -96,7 +96,7 @@ fn insert(known: Known, number: usize, policy: &str) -> Inserted {
     Inserted::Kernel
 }
 
-/// For what comes in by the client's side: a lower MSS, no SACK, no ECN.
+/// Rewrites what arrives from the client's side: a lower MSS, no SACK, no ECN.
 const REWRITES: &str = r#"
 nft -f - <<'RULES'
 table inet rewrite {
@@ -117,7 +117,7 @@ struct Path {
 }
 
 impl Path {
-    /// With this queue discipline behind each end.
+    /// Creates the path, with this queue discipline behind each end.
     fn new(ends: &str) -> Self {
         let nodes: [Netns; 5] = PATH.build();
         for (node, device) in [(&nodes[0], "c0"), (&nodes[4], "s0")] {
@@ -148,8 +148,8 @@ impl Path {
 }
 
 fn probe(client: &Netns, partner: &Netns, host: &str, interval_us: u32) -> Report {
-    // A burst of loss can take every SYN, or stop the control connection for long: the probe says
-    // so, and is run again.
+    // A burst of loss can take every SYN, or stall the control connection: the probe reports that,
+    // and is repeated.
     for _ in 0..3 {
         match try_probe(client, partner, host, interval_us) {
             Ok(report) => return report,
@@ -182,7 +182,7 @@ fn try_probe(
     })
 }
 
-/// Nothing is named where a path only delays, loses, reorders and copies.
+/// A path that only delays, loses, reorders and duplicates has no box.
 #[test]
 fn a_path_that_is_only_bad_has_no_box() {
     in_virtual_time_on(Release::Netfilter, || {
@@ -213,7 +213,7 @@ fn a_path_that_is_only_bad_has_no_box() {
     });
 }
 
-/// Nor where nothing passes for a while.
+/// Neither has a path on which nothing passes for a while.
 #[test]
 fn an_outage_is_no_box() {
     in_virtual_time_on(Release::Netfilter, || {
@@ -249,7 +249,7 @@ fn an_outage_is_no_box() {
 
 const PLAIN: &str = "netem delay 10ms limit 100000";
 
-/// Each box by itself is named, in its direction only; the rules act in both.
+/// Each box alone is named, in its direction only; the rules act in both.
 #[test]
 fn each_box_is_named() {
     in_virtual_time_on(Release::Netfilter, || {
@@ -278,7 +278,7 @@ fn assert_named(row: &[Known], found: &Report) {
     assert_eq!(named, [there, rules], "{row:?}: {}", found.text());
 }
 
-/// What a router rewrites is told, with its direction; and it is no filter of ACKs.
+/// What a router rewrites is reported with its direction, and is not taken for an ACK filter.
 #[test]
 fn what_is_rewritten_is_told() {
     in_virtual_time_on(Release::Netfilter, || {
@@ -319,7 +319,7 @@ table inet rewrite {
 RULES
 "#;
 
-/// Marks are sent by the end that sends data, so each direction has some.
+/// The end that sends data sends marks, so each direction has some.
 #[test]
 fn cleared_marks_are_told() {
     in_virtual_time_on(Release::Netfilter, || {
@@ -335,7 +335,7 @@ fn cleared_marks_are_told() {
     });
 }
 
-/// An answer that comes after the SYN was sent again answers the first one.
+/// An answer that arrives after the SYN was retransmitted answers the first one.
 #[test]
 fn a_long_round_trip_is_told() {
     in_virtual_time(|| {
@@ -354,7 +354,7 @@ fn a_long_round_trip_is_told() {
 #[test]
 fn a_slow_path_is_probed() {
     in_virtual_time_on(Release::Netfilter, || {
-        // What --rate 1mbit and 313kbit come to.
+        // The intervals for --rate 1mbit and 313kbit.
         for (rate, interval_us) in [("1mbit", 6260), ("313kbit", 20_000)] {
             let ends = format!("netem delay 10ms rate {rate} limit 100");
             let report = Path::new(&ends).probe_at("10.9.4.2", interval_us);
@@ -367,7 +367,7 @@ fn a_slow_path_is_probed() {
     });
 }
 
-/// IPv6, with a box, and between two neighbours that have link-local addresses only.
+/// IPv6 with a box, and between two neighbours that have only link-local addresses.
 #[test]
 fn ipv6_is_probed() {
     const PAIR: Topology = Topology {
@@ -388,7 +388,7 @@ fn ipv6_is_probed() {
     });
 }
 
-/// Three in a row, in an order that the ends do not know.
+/// Three boxes in a row, in an order that the ends do not know.
 #[test]
 fn three_in_a_row_are_named() {
     in_virtual_time_on(Release::Netfilter, || {

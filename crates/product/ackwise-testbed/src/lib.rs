@@ -1,8 +1,8 @@
-//! Where tests run: declared networks of namespaces, and a kernel in virtual time; and
-//! the command under test.
+//! Environments for tests: declared networks of namespaces, a kernel in virtual time, and the
+//! command under test.
 //!
-//! A test declares its network as a [`Topology`], and gets a [`Netns`] for each node.
-//! Namespaces have no names: they go with the process, however it ends.
+//! A test declares its network as a [`Topology`], and gets a [`Netns`] for each node. Namespaces
+//! have no names: they are removed with the process, however it ends.
 //!
 //! ```no_run
 //! use ackwise_testbed::{Topology, host, link, router};
@@ -17,9 +17,9 @@
 //! let [sender, gateway, receiver] = TOPOLOGY.build();
 //! ```
 //!
-//! What a test asserts must hold on a busy machine. So a test either asserts what no
-//! schedule can change, or it runs [`in_virtual_time`], where computing takes no time
-//! and every delay is exact; [`here_and_in_virtual_time`] does both.
+//! Assertions must hold on a busy machine. So a test either asserts what no schedule can change, or
+//! it runs [`in_virtual_time`], where computing takes no time and every delay is exact;
+//! [`here_and_in_virtual_time`] does both.
 
 mod netns;
 pub mod program;
@@ -39,7 +39,7 @@ pub use virtual_time::{
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Waiting for longer than this is taken for a hang.
+/// A wait longer than this counts as a hang.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -49,7 +49,7 @@ fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Waits until no other test of this program runs, and fails without root.
+/// Waits until no other test of this program runs. Fails without root.
 pub fn alone() -> MutexGuard<'static, ()> {
     assert!(
         is_root(),
@@ -61,15 +61,15 @@ pub fn alone() -> MutexGuard<'static, ()> {
 /// Waits until `look` finds something, however slow the machine is.
 ///
 /// # Panics
-/// Nothing was found for half a minute.
+/// If nothing is found for half a minute.
 pub fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     until_within(PATIENCE, what, look)
 }
 
-/// As [`until`], for what may take longer.
+/// Like [`until`], for what may take longer.
 ///
 /// # Panics
-/// Nothing was found for this long.
+/// If nothing is found for this long.
 pub fn until_within<T>(patience: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + patience;
     loop {

@@ -10,12 +10,12 @@ use ackwise_netdev::ifreq::index_of;
 use ackwise_netdev::packet_socket::{self, Layer, Receives};
 use ackwise_netdev::sockopt;
 
-/// A network namespace. One without a name is gone when this is dropped and nothing runs inside.
+/// A network namespace. One without a name is removed when this is dropped and nothing runs inside.
 #[derive(Debug)]
 pub struct Netns(File);
 
 impl Netns {
-    /// Makes an empty namespace, whose loopback interface is up.
+    /// Creates an empty namespace with its loopback interface up.
     #[allow(
         clippy::new_without_default,
         reason = "it asks the kernel for something"
@@ -34,18 +34,18 @@ impl Netns {
         .expect("a thread in a new namespace")
     }
 
-    /// Opens the namespace that `ip netns add` has given this name.
+    /// Opens the namespace that `ip netns add` created with this name.
     ///
     /// # Panics
-    /// There is none.
+    /// If there is none.
     #[must_use]
     pub fn named(name: &str) -> Self {
         let file = File::open(format!("/run/netns/{name}"));
         Self(file.unwrap_or_else(|error| panic!("namespace {name}: {error}")))
     }
 
-    /// Runs something in a thread inside. Sockets that it opens and processes that it
-    /// starts stay inside; a panic goes on in the caller.
+    /// Runs `work` in a thread inside. Sockets that it opens and processes that it starts stay
+    /// inside; a panic continues in the caller.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| {
             scope
@@ -58,7 +58,7 @@ impl Netns {
         })
     }
 
-    /// Begins something in a thread inside, as [`run`](Self::run) does, and does not wait for it.
+    /// Starts `work` in a thread inside, like [`run`](Self::run), without waiting for it.
     pub fn spawn<T: Send + 'static>(
         self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -75,13 +75,13 @@ impl Netns {
         assert_eq!(r, 0, "{}", io::Error::last_os_error());
     }
 
-    /// Runs something in a thread inside that is user 65534, has no capabilities, and cannot
-    /// get them back. The other threads stay who they are.
+    /// Runs `work` in a thread inside as user 65534, which has no capabilities and cannot regain
+    /// them. The other threads keep their user.
     pub fn run_as_nobody<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         const NOBODY: libc::c_long = 65534;
         self.run(|| {
-            // SAFETY: no pointers but an empty list. These system calls are of the calling
-            // thread only; the functions of the same names would change all threads.
+            // SAFETY: no pointers but an empty list. These system calls affect only the calling
+            // thread; the functions of the same names would change all threads.
             let done = unsafe {
                 let none = std::ptr::null::<libc::gid_t>();
                 [
@@ -112,8 +112,8 @@ impl Netns {
         other.run(|| set_up(there));
     }
 
-    /// Devices of gateways and tunnels that are there, and how many programs of ackwise
-    /// are attached to interfaces.
+    /// The devices of gateways and tunnels, and the number of ackwise programs attached to
+    /// interfaces.
     #[must_use]
     pub fn leftovers(&self) -> (Vec<String>, usize) {
         self.run(|| {
@@ -131,7 +131,7 @@ impl Netns {
     }
 }
 
-/// Counts this process's tcx links. Not every bpftool knows tcx; such a link lives as
+/// Counts this process's tcx links. Not every bpftool supports tcx; such a link lives as
 /// long as a descriptor of it.
 fn tcx_links() -> usize {
     let descriptors = std::fs::read_dir("/proc/self/fdinfo").expect("descriptors");
@@ -142,8 +142,8 @@ fn tcx_links() -> usize {
         .count()
 }
 
-/// Sets an interface of the calling thread's namespace up, and keeps it silent: no
-/// router solicitations come between the packets of a test.
+/// Brings up an interface of the calling thread's namespace, and keeps it silent: no
+/// router solicitations appear between the packets of a test.
 pub fn set_up(name: &str) {
     let sysctl = |key: &str, value: &str| {
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/{key}"), value);
@@ -156,7 +156,7 @@ pub fn set_up(name: &str) {
 /// Runs `ip` with these arguments in the calling thread's namespace.
 ///
 /// # Panics
-/// It fails.
+/// If it fails.
 pub fn ip(args: &str) {
     run_command("ip", args);
 }
@@ -164,7 +164,7 @@ pub fn ip(args: &str) {
 /// Runs a program with these arguments, separated by spaces, and returns its output.
 ///
 /// # Panics
-/// It cannot be started, or fails.
+/// If it cannot be started, or fails.
 pub fn run_command(name: &str, args: &str) -> String {
     let out = Command::new(name)
         .args(args.split_whitespace())
@@ -178,11 +178,11 @@ pub fn run_command(name: &str, args: &str) -> String {
     String::from_utf8_lossy(&out.stdout).into_owned()
 }
 
-/// Opens a packet socket for everything that passes an interface of the calling
-/// thread's namespace, in either direction. Reading it gives up after 100 ms.
+/// Opens a packet socket for everything that passes an interface of the calling thread's namespace,
+/// in either direction. Reads time out after 100 ms.
 ///
 /// # Panics
-/// The interface does not exist.
+/// If the interface does not exist.
 #[must_use]
 pub fn packet_socket(interface: &str) -> OwnedFd {
     let index = index_of(interface).unwrap_or_else(|| panic!("no interface {interface}"));

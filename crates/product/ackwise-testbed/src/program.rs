@@ -1,4 +1,4 @@
-//! A command under test, from the outside, and what tests of commands need.
+//! The command under test, run from outside, and helpers for tests of commands.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 pub use crate::until;
 
-/// A command that Cargo built for the tests.
+/// A command that Cargo has built for the tests.
 #[derive(Debug, Clone, Copy)]
 pub struct Program {
     path: &'static str,
@@ -24,10 +24,10 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// From a process's output.
+    /// Converts the output of a process.
     ///
     /// # Panics
-    /// A signal ended it, or it printed what is not UTF-8.
+    /// If a signal ended it, or its output is not UTF-8.
     #[must_use]
     pub fn of(output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
@@ -41,20 +41,20 @@ impl Ended {
 }
 
 impl Program {
-    /// The program at `env!("CARGO_BIN_EXE_<name>")`, which only a test of its own crate
-    /// knows.
+    /// The program at `env!("CARGO_BIN_EXE_<name>")`, which is defined only in tests of its own
+    /// crate.
     #[must_use]
     pub const fn new(path: &'static str) -> Self {
         Self { path }
     }
 
-    /// Where it is.
+    /// The path of the program.
     #[must_use]
     pub fn path(&self) -> &'static str {
         self.path
     }
 
-    /// A process of it that is killed after five minutes.
+    /// A process of the program that is killed after five minutes.
     #[must_use]
     pub fn command(&self) -> assert_cmd::Command {
         let mut command = assert_cmd::Command::new(self.path);
@@ -68,17 +68,17 @@ impl Program {
     /// Runs it with these arguments.
     ///
     /// # Panics
-    /// It cannot be run, or a signal ended it.
+    /// If it cannot be run, or a signal ended it.
     #[must_use]
     pub fn run(&self, args: &[&str]) -> Ended {
         Ended::of(&self.command().args(args).output().expect("runs"))
     }
 
-    /// Asserts that these arguments are refused: exit code 2, nothing on standard output,
-    /// and each of these texts on standard error.
+    /// Asserts that these arguments are refused: exit code 2, nothing on standard output, and each
+    /// of these texts on standard error.
     ///
     /// # Panics
-    /// They are not.
+    /// If they are not.
     pub fn refuses(&self, args: &[&str], says: &[&str]) {
         let Ended { code, out, err } = self.run(args);
         assert_eq!(code, 2, "{args:?}: {err}");
@@ -89,11 +89,11 @@ impl Program {
         assert!(!err.contains("panicked"), "{args:?}: {err}");
     }
 
-    /// Asserts that `completions` prints a script for each shell that has these words, and
-    /// refuses a shell that it does not know.
+    /// Asserts that `completions` prints a script for each shell that contains these words, and
+    /// refuses an unknown shell.
     ///
     /// # Panics
-    /// It does not.
+    /// If it does not.
     pub fn completes(&self, words: &[&str]) {
         for shell in ["bash", "zsh", "fish"] {
             let Ended { code, out, .. } = self.run(&["completions", shell]);
@@ -108,7 +108,7 @@ impl Program {
     /// Asserts that `--version` prints this name and version.
     ///
     /// # Panics
-    /// It does not.
+    /// If it does not.
     pub fn has_version(&self, name: &str, version: &str) {
         let expected = format!("{name} {version}\n");
         self.command()
@@ -118,10 +118,10 @@ impl Program {
             .stdout(expected);
     }
 
-    /// Copies it to this place, where everybody may run it.
+    /// Copies the program to this path, where everybody may run it.
     ///
     /// # Panics
-    /// It cannot be copied.
+    /// If it cannot be copied.
     pub fn install(&self, to: &Path) {
         install(Path::new(self.path), to);
     }
@@ -129,11 +129,11 @@ impl Program {
 
 /// Copies a file and lets everybody run it.
 ///
-/// Another process writes the copy. If this one did, a test that starts a process
-/// meanwhile would hand on the open file, and running the copy would fail with ETXTBSY.
+/// Another process writes the copy. If this one did, a test that starts a process meanwhile would
+/// pass on the open file, and running the copy would fail with ETXTBSY.
 ///
 /// # Panics
-/// It cannot be copied.
+/// If it cannot be copied.
 pub fn install(from: &Path, to: &Path) {
     let status = Command::new("install")
         .args(["-m", "755"])
@@ -146,7 +146,7 @@ pub fn install(from: &Path, to: &Path) {
 /// Fails without root: no test skips itself.
 ///
 /// # Panics
-/// The user is not root.
+/// If the user is not root.
 pub fn root() {
     assert!(
         crate::is_root(),
@@ -157,7 +157,7 @@ pub fn root() {
 /// Runs a program that must succeed, and returns what it printed.
 ///
 /// # Panics
-/// It cannot be run, or it fails.
+/// If it cannot be run, or it fails.
 pub fn must(line: &str) -> String {
     let mut words = line.split_whitespace();
     let out = Command::new(words.next().expect("a program"))

@@ -1,13 +1,14 @@
-//! System calls that the kernel refuses, as an older kernel or a sandbox does.
+//! System calls refused by the kernel, as an older kernel or a sandbox would.
 
 use std::io;
 
-/// From now on a system call of the calling thread, and of the processes and threads that it starts,
-/// fails with this error number; if `first` is given, only with that value in the low half of its
-/// first argument. It allocates nothing, so that it may be called between fork and exec.
+/// From now on a system call fails with this error number in the calling thread, and in the
+/// processes and threads that it starts. If `first` is given, only calls with that value in the low
+/// half of the first argument fail. This does not allocate, so that it may be called between fork
+/// and exec.
 ///
 /// # Errors
-/// The kernel has no seccomp filters.
+/// If the kernel has no seccomp filters.
 pub fn refuse(call: libc::c_long, first: Option<u32>, error: i32) -> io::Result<()> {
     const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;

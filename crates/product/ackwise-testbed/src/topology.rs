@@ -1,4 +1,4 @@
-//! Networks that are declared.
+//! Declared networks.
 
 use std::collections::VecDeque;
 
@@ -6,12 +6,12 @@ use crate::netns::{Netns, ip};
 
 /// A network: its nodes, and the veth pairs between them.
 ///
-/// The link number `n`, counted from 1, has the networks `10.9.n.0/24` and
-/// `fd09:n::/64`; its first end has host number 1, its second 2.
+/// Link number `n`, counted from 1, has the networks `10.9.n.0/24` and `fd09:n::/64`; its first end
+/// has host number 1, its second 2.
 #[derive(Debug, Clone, Copy)]
 pub struct Topology {
-    /// Hosts and routers. A host with one link has a default route over it; a router
-    /// forwards, and has a route to each network.
+    /// Hosts and routers. A host with one link has a default route over it; a router forwards and
+    /// has a route to each network.
     pub nodes: &'static [Node],
     /// Links, in the order of their networks.
     pub links: &'static [Link],
@@ -59,7 +59,7 @@ pub const fn link(first: &'static str, second: &'static str) -> Link {
 }
 
 impl Link {
-    /// The link without addresses: nobody speaks on it but the test.
+    /// The link without addresses: only the test sends on it.
     #[must_use]
     pub const fn without_addresses(mut self) -> Self {
         self.addressed = false;
@@ -67,7 +67,7 @@ impl Link {
     }
 }
 
-/// One end of a link, found.
+/// One end of a link, resolved.
 #[derive(Debug, Clone, Copy)]
 struct End {
     node: usize,
@@ -77,9 +77,9 @@ struct End {
 /// A node at the other end of a link.
 #[derive(Debug, Clone, Copy)]
 struct Neighbour {
-    /// Number of the link, which is that of its network.
+    /// The number of the link and of its network.
     network: usize,
-    /// The neighbour's host number there.
+    /// The neighbour's host number in that network.
     host: u8,
     node: usize,
 }
@@ -88,7 +88,7 @@ impl Topology {
     /// Builds the network: a namespace for each node, in the order of `nodes`.
     ///
     /// # Panics
-    /// A link names a node that is not there, or the kernel refuses something.
+    /// If a link names a node that does not exist, or the kernel refuses something.
     #[must_use]
     pub fn build<const N: usize>(&self) -> [Netns; N] {
         assert_eq!(self.nodes.len(), N, "a namespace for each node");
@@ -135,7 +135,7 @@ impl Topology {
             })
     }
 
-    /// In the namespace of a node.
+    /// Sets up the routes of a node. Runs in its namespace.
     fn set_up_routing(&self, node: usize) {
         let neighbours: Vec<_> = self.neighbours(node).collect();
         if !self.nodes[node].forwards {
@@ -156,7 +156,7 @@ impl Topology {
         for key in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
             std::fs::write(format!("/proc/sys/net/{key}"), "1").expect("forwarding");
         }
-        // Breadth first: the first way found to a network is a shortest one.
+        // Breadth-first: the first route found to a network is a shortest one.
         let mut known: Vec<usize> = neighbours.iter().map(|it| it.network).collect();
         let mut queue: VecDeque<_> = neighbours.iter().map(|&it| (it, it.node)).collect();
         while let Some((via, at)) = queue.pop_front() {

@@ -1,4 +1,4 @@
-//! Runs a test on a kernel of its own, in virtual time.
+//! Runs a test on a separate kernel in virtual time.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,29 +9,27 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use ackwise_uml::{Choice, Ended, INIT, Kernel, Machine, Release};
 
-/// Set in the guest.
+/// Set inside the guest.
 const IN_GUEST: &str = "ACKWISE_TESTBED_GUEST";
-/// Set to repeat only what runs on the machine's own kernel (`make stress`): what runs in
-/// virtual time does not depend on how busy the machine is.
+/// Set to repeat only tests on the machine's own kernel (`make stress`): tests in virtual time do
+/// not depend on how busy the machine is.
 const HERE_ONLY: &str = "ACKWISE_TESTBED_HERE_ONLY";
-/// The guest's random numbers start from here.
+/// The seed of the guest's random numbers.
 const SEED: u64 = 7;
 
-/// Whether this is the guest: computing takes no time, and every delay is exact.
+/// Returns whether this is the guest, where computing takes no time and every delay is exact.
 #[must_use]
 pub fn time_is_virtual() -> bool {
     std::env::var_os(IN_GUEST).is_some()
 }
 
-/// Runs a test on a kernel of its own, in virtual time: boots it, and starts this
-/// program there as root for this one test. Fails with what that printed. The host
-/// needs no root.
+/// Runs a test on a separate kernel in virtual time: boots it, and starts this program there as
+/// root for this one test. A failure reports what the program printed. The host needs no root.
 ///
-/// `test` must be a closure that stands in the test's function itself: that gives it
-/// its name.
+/// `test` must be a closure in the test function itself, from which the name of the test is taken.
 ///
 /// # Panics
-/// There is no kernel, or the test fails.
+/// If there is no kernel, or the test fails.
 pub fn in_virtual_time<F: FnOnce()>(test: F) {
     if time_is_virtual() {
         return test();
@@ -39,11 +37,11 @@ pub fn in_virtual_time<F: FnOnce()>(test: F) {
     run_in_guest(&name_of::<F>(), None);
 }
 
-/// Runs a test as [`in_virtual_time`] does, on a kernel of this release, whatever is chosen for
+/// Runs a test as [`in_virtual_time`] does, on a kernel of this release, whatever is selected for
 /// other tests.
 ///
 /// # Panics
-/// `kernel/build` has not made it, or the test fails.
+/// If `kernel/build` has not built it, or the test fails.
 pub fn in_virtual_time_on<F: FnOnce()>(release: Release, test: F) {
     if time_is_virtual() {
         return test();
@@ -51,11 +49,11 @@ pub fn in_virtual_time_on<F: FnOnce()>(release: Release, test: F) {
     run_in_guest(&name_of::<F>(), Some(&Choice::Release(release)));
 }
 
-/// Runs a test in virtual time, and then here. Where it asserts when something
-/// happens, it asks [`time_is_virtual`] first.
+/// Runs a test in virtual time, and then here. Before it asserts when something happens, it must
+/// check [`time_is_virtual`].
 ///
 /// # Panics
-/// The test fails in either.
+/// If the test fails in either.
 pub fn here_and_in_virtual_time<F: FnOnce()>(test: F) {
     if !time_is_virtual() && std::env::var_os(HERE_ONLY).is_none() {
         run_in_guest(&name_of::<F>(), None);
@@ -73,13 +71,13 @@ fn name_of<F>() -> String {
         .to_owned()
 }
 
-/// One machine a core: more would only take each other's time.
+/// Limits the machines to one per core: more would only slow each other down.
 struct Slots {
     free: Mutex<usize>,
     freed: Condvar,
 }
 
-/// A machine's place, free again when this is dropped.
+/// A slot for a machine, free again when this is dropped.
 struct Slot<'a>(&'a Slots);
 
 impl Slots {
@@ -119,12 +117,13 @@ fn run_in_guest(test: &str, kernel: Option<&Choice>) {
     }
 }
 
-/// Runs this program with other arguments on a kernel of its own, in virtual time, as root there, and
+/// Runs this program with other arguments, as root, on a separate kernel in virtual time, and
 /// returns what it printed. The guest's random numbers come from `seed`. The host needs no root.
 ///
 /// # Errors
-/// What went wrong, with what the program printed or the console: the machine cannot be booted, or it
-/// makes no progress, or the program fails. One that prints nothing for five minutes of CPU time makes no progress.
+/// If the machine cannot be booted or makes no progress, or the program fails; with the program's
+/// output or the console. A program that prints nothing for five minutes of CPU time makes no
+/// progress.
 pub fn this_program_in_virtual_time(
     kernel: &Kernel,
     seed: u64,
@@ -161,12 +160,13 @@ fn output(machine: &Machine) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The shell command that runs this program in the guest. What cargo said to this process, it says
-/// there, too.
+/// The shell command that runs this program in the guest, with the variables that Cargo set for
+/// this process.
 fn command(arguments: &[&str]) -> std::io::Result<String> {
     let mut text = format!("export {IN_GUEST}=1\n");
     for (name, value) in std::env::vars() {
-        // The path of a program whose name has a dash is in a variable that no shell can set.
+        // Cargo's variable for the path of a program with a dash in its name cannot be set by a
+        // shell.
         let settable = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         if settable && (name.starts_with("CARGO_") || name.starts_with("RUST_")) {
             let _ = writeln!(text, "export {name}={}", quoted(&value));
@@ -191,7 +191,7 @@ fn command(arguments: &[&str]) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// The directories that `guest.sh` has hidden by a file system of its own, and that these lie in.
+/// The directories of these paths that `guest.sh` has hidden behind its own file systems.
 fn hidden(paths: &[&Path]) -> BTreeSet<PathBuf> {
     let tops = paths.iter().filter_map(|path| {
         let mut parts = path.components();

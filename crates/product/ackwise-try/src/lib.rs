@@ -1,13 +1,14 @@
-//! `ackwise analyze` for a browser: bytes of a capture in, JSON out.
+//! `ackwise analyze` for a browser: the bytes of a capture in, JSON out.
 //!
-//! The page copies a capture to where [`ackwise_alloc`] says, calls [`ackwise_analyze`], reads the
-//! answer (its length as four little-endian bytes, then UTF-8), and frees both by
-//! [`ackwise_free`].
+//! The page copies a capture to the memory that [`ackwise_alloc`] returns, calls
+//! [`ackwise_analyze`], reads the answer (its length as four little-endian bytes, then UTF-8), and
+//! frees both with [`ackwise_free`].
 
 use ackwise_analyze::{Analyzer, Options, read};
 use serde_json::{Value, json};
 
-/// Analyses a capture: what `ackwise analyze --format json` has of a file, or `{"error": …}`.
+/// Analyses a capture: returns what `ackwise analyze --format json` prints for a file, or
+/// `{"error": …}`.
 #[must_use]
 pub fn analyze(capture: &[u8], up_bps: Option<u64>, down_bps: Option<u64>) -> Value {
     let mut analyzer = Analyzer::new(Options {
@@ -29,27 +30,27 @@ pub fn analyze(capture: &[u8], up_bps: Option<u64>, down_bps: Option<u64>) -> Va
     }
 }
 
-/// Returns room for `len` bytes.
+/// Allocates `len` bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn ackwise_alloc(len: usize) -> *mut u8 {
     Box::into_raw(vec![0_u8; len].into_boxed_slice()).cast()
 }
 
-/// Gives room back.
+/// Frees memory.
 ///
 /// # Safety
-/// `at` and `len` are of one room, and nobody uses it any more.
+/// `at` and `len` must be those of one allocation, which must not be used any longer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ackwise_free(at: *mut u8, len: usize) {
-    // SAFETY: the caller says that it is a box of this length.
+    // SAFETY: the caller guarantees that it is a box of this length.
     drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(at, len)) });
 }
 
-/// Analyses the capture in a room. Rates are in bit/s, 0 if unknown. Returns a room of the answer's
-/// length and four bytes.
+/// Analyses the capture in an allocation. Rates are in bit/s, 0 if unknown. Returns an allocation
+/// of the answer's length plus four bytes.
 ///
 /// # Safety
-/// `at` and `len` are of one room, which is filled.
+/// `at` and `len` must be those of one allocation, which must be filled.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ackwise_analyze(
     at: *const u8,
@@ -57,7 +58,7 @@ pub unsafe extern "C" fn ackwise_analyze(
     up_bps: f64,
     down_bps: f64,
 ) -> *mut u8 {
-    // SAFETY: the caller says that so many bytes are there.
+    // SAFETY: the caller guarantees that there are `len` bytes.
     let capture = unsafe { std::slice::from_raw_parts(at, len) };
     let rate = |bps: f64| (bps >= 1.0).then_some(bps as u64);
     let text = analyze(capture, rate(up_bps), rate(down_bps)).to_string();
@@ -75,7 +76,7 @@ mod tests {
     #[test]
     fn a_capture_goes_through_the_c_interface() {
         let at = ackwise_alloc(CAPTURE.len());
-        // SAFETY: the room has this length, and the answer's begins with its own.
+        // SAFETY: the allocation has this length, and the answer begins with its own.
         let text = unsafe {
             at.copy_from_nonoverlapping(CAPTURE.as_ptr(), CAPTURE.len());
             let answer = ackwise_analyze(at, CAPTURE.len(), 5e6, 0.0);

@@ -1,20 +1,20 @@
-//! ACKs through both daemons, from device to device: CPU time and bytes for each, and the
-//! time that they take; beside Simplemux with ROHC, if it is on the path.
+//! Carries ACKs through both daemons, from device to device, and measures the CPU time, the bytes
+//! and the delay of each; compares with Simplemux with ROHC, if it is in the path.
 //!
 //! ```sh
 //! PATH="$(scripts/peers/simplemux):$PATH" cargo bench -p ackwise-tunneld --bench end_to_end
 //! ```
 //!
-//! Recorded ACKs of eight downloads, each ten times with other addresses, come at their
-//! own pace (40,000 a second) out of a TUN device, are taken where they would leave by a
-//! veth (Simplemux: are routed to its device), cross it, and are read from a TUN device
+//! Recorded ACKs of eight downloads, each copied ten times with other addresses, arrive at their
+//! own pace (40,000 a second) from a TUN device. They are taken where they would leave through a
+//! veth (for Simplemux they are routed to its device), cross it, and are read from a TUN device
 //! behind the other end, where each is compared.
 //!
-//! CPU time is that of the two threads that move packets, or of the two processes, with
-//! the kernel's work on their behalf, for each ACK that came by the tunnel: those that it
-//! did not take in time cost it nothing, and do not count. Programs alternate; the median
-//! of the rounds counts. The copies are alike, which flatters the bytes: `ackwise tunnel
-//! bench` has those.
+//! CPU time is that of the two threads that move packets, or of the two processes, including the
+//! kernel's work on their behalf, per ACK that arrived through the tunnel: ACKs that it did not
+//! take in time cost it nothing, and do not count. Programs alternate; the median of the rounds
+//! counts. The copies are alike, which flatters the bytes; for real ones see `ackwise tunnel
+//! bench`.
 
 use std::collections::HashMap;
 use std::fs::{File, Permissions};
@@ -42,7 +42,7 @@ const COPIES: u8 = 10;
 const PERIOD: Duration = Duration::from_millis(10);
 const PEER: &str = "simplemux";
 
-/// The two ends and the wire between them.
+/// The two ends and the link between them.
 struct Bed {
     near: Netns,
     far: Netns,
@@ -51,13 +51,13 @@ struct Bed {
     packets: Vec<(Duration, Vec<u8>)>,
 }
 
-/// What a round found.
+/// The results of a round.
 #[derive(Debug, Clone, Copy, Default)]
 struct Round {
     cpu_us: f64,
-    /// CPU time where ACKs go in, µs; it is a part of `cpu_us`.
+    /// The CPU time at the end where ACKs enter, µs; a part of `cpu_us`.
     in_us: f64,
-    /// Percent of the ACKs that did not come by the tunnel.
+    /// The percentage of ACKs that did not arrive through the tunnel.
     bypassed: f64,
     bytes: f64,
     lost: f64,
@@ -66,7 +66,7 @@ struct Round {
     p99_ms: f64,
 }
 
-/// A TUN device, up, without a queue's surprises.
+/// A TUN device that is up, with a long queue.
 fn tun(name: &str) -> File {
     let file = File::options().read(true).write(true).open("/dev/net/tun");
     let file = file.expect("/dev/net/tun");
@@ -101,7 +101,8 @@ impl Bed {
         let sink = far.run(|| {
             let sink = tun("dst0");
             ip("route add 10.77.1.1/32 dev dst0");
-            // Where the ACKs come from must be known: the device does not take unknown sources.
+            // The sources of the ACKs must have a route: the device does not accept unknown
+            // sources.
             ip("route add 10.77.0.0/16 via 10.9.1.1");
             sink
         });
@@ -119,7 +120,7 @@ impl Bed {
         }
     }
 
-    /// Frames' bytes that left by the wire, from the IP header on.
+    /// The bytes of frames that left through the link, from the IP header on.
     fn sent(&self) -> u64 {
         self.near.run(|| {
             let table = std::fs::read_to_string("/proc/thread-self/net/dev").expect("a table");
@@ -135,9 +136,9 @@ impl Bed {
         })
     }
 
-    /// Plays all packets, and reads what comes.
+    /// Plays all packets, and reads what arrives.
     fn play(&self, cpu_s: &dyn Fn() -> [f64; 2]) -> Round {
-        // What came too late for the last round is none of this one's.
+        // Discard what arrived too late for the previous round.
         let mut room = vec![0; 2048];
         while self.wait_for_packet() {
             let _ = (&self.sink).read(&mut room).expect("a packet");
@@ -176,7 +177,7 @@ impl Bed {
             [0, 1].map(|end| (after[end] - cpu[end]) * 1e6 / waits.len() as f64)
         };
         Round {
-            // What got lost was for nothing.
+            // The CPU time for lost packets was wasted.
             cpu_us: taken + restored,
             in_us: taken,
             bypassed: 0.0,
@@ -188,7 +189,7 @@ impl Bed {
         }
     }
 
-    /// Whether one is there within 20 ms.
+    /// Returns whether a packet is there within 20 ms.
     fn wait_for_packet(&self) -> bool {
         let mut poll = libc::pollfd {
             fd: self.sink.as_raw_fd(),
@@ -207,7 +208,7 @@ impl Bed {
                 continue;
             }
             let len = (&self.sink).read(&mut room).expect("a packet");
-            // Of the sink's own, such as router solicitations, nothing is wanted.
+            // Skip the sink's own packets, such as router solicitations.
             if room[0] >> 4 == 4 && room[9] == 6 {
                 came.push((Instant::now(), key(&room[..len])));
             }
@@ -245,7 +246,7 @@ impl Bed {
         let ends = [far, near];
         let up = |end: &Daemon| end.stats().peers.iter().all(|peer| peer.up);
         ackwise_testbed::until("the tunnel", || ends.iter().all(up).then_some(()));
-        // The path's MTU is looked for in the first second.
+        // The path's MTU is probed in the first second.
         thread::sleep(Duration::from_secs(1));
         let round = self.play(&|| {
             thread::sleep(Duration::from_millis(120));
@@ -292,7 +293,7 @@ impl Bed {
         let pids = ends.each_ref().map(Child::id);
         let round = self.play(&|| pids.map(cpu_s));
         for end in &mut ends {
-            // It may have ended by itself, which the lost packets tell.
+            // It may have ended by itself, which the lost packets show.
             let _ = end.kill();
             let _ = end.wait();
         }
@@ -303,7 +304,7 @@ impl Bed {
     }
 }
 
-/// CPU time of a process, whose only thread it is.
+/// The CPU time of a process with a single thread.
 fn cpu_s(pid: u32) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
     let ns = text
@@ -313,7 +314,7 @@ fn cpu_s(pid: u32) -> f64 {
     ns.unwrap_or(f64::NAN) / 1e9
 }
 
-/// A packet from another address, with its checksums right again (RFC 1624).
+/// A packet from another address, with correct checksums (RFC 1624).
 fn other_address(packet: &[u8], copy: u8) -> Vec<u8> {
     let mut packet = packet.to_vec();
     let old = u16::from_be_bytes([packet[14], packet[15]]);
@@ -330,7 +331,7 @@ fn other_address(packet: &[u8], copy: u8) -> Vec<u8> {
     packet
 }
 
-/// What a packet is on every hop: without the time to live and the sum over it.
+/// The bytes of a packet that are the same at every hop: without the TTL and the checksum over it.
 fn key(packet: &[u8]) -> Vec<u8> {
     let mut key = packet.to_vec();
     key[8] = 0;
@@ -360,10 +361,10 @@ fn print(name: &str, rounds: &[Round]) {
     );
 }
 
-/// Other work on this machine shall not count: where the kernel groups what runs by
-/// session, nice is of a session.
+/// Other work on this machine must not count. If the kernel groups tasks by session, nice applies
+/// within the session.
 fn go_first() {
-    // SAFETY: no pointers. One that leads a group stays where it is.
+    // SAFETY: no pointers. A process that already leads a group stays there.
     if unsafe { libc::setsid() } > 0 {
         let _ = std::fs::write("/proc/self/autogroup", "-20");
     }

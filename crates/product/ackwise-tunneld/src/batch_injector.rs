@@ -1,4 +1,4 @@
-//! Delivers many packets by one system call; see `bpf/inject.bpf.c`.
+//! Delivers many packets with one system call; see `bpf/inject.bpf.c`.
 
 use std::cell::Cell;
 use std::io;
@@ -33,12 +33,12 @@ const FRAME: usize = 14 + MAX_PACKET;
 /// The bytes of the kernel's `struct xdp_md`.
 const CONTEXT: usize = 24;
 
-/// The BPF program that delivers packets by a device, and the memory with the packets.
+/// The BPF program that delivers packets through a device, and the memory with the packets.
 pub(crate) struct BatchInjector {
     bpf: Ebpf,
-    /// The device that the program is attached to, so that the kernel keeps it in its table of
-    /// XDP programs. Otherwise each run would enter and remove it, and wait for all CPUs. No
-    /// packet arrives by this device.
+    /// The device that the program is attached to, so that the kernel keeps it in its table of XDP
+    /// programs. Otherwise each run would add and remove it, and wait for all CPUs. No packet
+    /// arrives through this device.
     anchor: TunDevice,
     shared: Memory,
     filled: Cell<usize>,
@@ -97,7 +97,7 @@ impl BatchInjector {
         })
     }
 
-    /// Runs the program without a packet, to find out whether this thread may.
+    /// Runs the program without a packet, to find out whether this thread is permitted to.
     ///
     /// # Errors
     /// Fails if the kernel refuses.
@@ -201,11 +201,11 @@ impl Memory {
         unsafe { (&raw const (*self.shared()).next).read_volatile() as usize }
     }
 
-    /// Returns where the length and the bytes of a packet are.
+    /// Returns the locations of a packet's length and bytes.
     fn slot(&self, at: usize) -> (*mut u16, *mut u8) {
         assert!(at < SLOTS, "slot {at} of {SLOTS}");
         let shared = self.shared();
-        // SAFETY: elements of arrays of the mapped struct, which are so many.
+        // SAFETY: elements of arrays of the mapped struct, which have `SLOTS` of them.
         unsafe {
             let len = (&raw mut (*shared).len).cast::<u16>().add(at);
             let bytes = (&raw mut (*shared).packets).cast::<u8>();

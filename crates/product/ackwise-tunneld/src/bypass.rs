@@ -1,4 +1,4 @@
-//! Sends packets that were taken but not carried by the ordinary path.
+//! Sends packets that were taken but not carried along the ordinary path.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,8 +14,7 @@ use crate::Error;
 
 /// The longest link header: Ethernet with two VLAN tags.
 const LINK_HEADER: usize = 22;
-/// The number of destinations whose link header is remembered: more than the packets of a
-/// bundle.
+/// The number of destinations whose link header is remembered: more than a bundle has packets.
 const REMEMBERED: usize = 4096;
 
 /// The size of the cache of recent destinations, a power of two.
@@ -45,18 +44,19 @@ fn last_byte(address: IpAddr) -> usize {
     }
 }
 
-/// The link headers by destination. A packet was routed and its neighbour resolved before it
-/// was redirected, so neither is done again.
+/// Link headers by destination. A packet was routed and its neighbour resolved before it was
+/// redirected, so neither is repeated.
 #[derive(Debug, Default)]
 pub(crate) struct Headers {
     now: HashMap<IpAddr, Header>,
     before: HashMap<IpAddr, Header>,
-    /// The recent ones, by the last bits of the destination. Most packets bring nothing new.
+    /// The most recent headers, by the last bits of the destination. Most packets bring nothing
+    /// new.
     last: [Option<(IpAddr, Header)>; RECENT],
 }
 
 impl Headers {
-    /// Notes that a packet to `to` had this link header.
+    /// Records that a packet to `to` had this link header.
     pub fn learn(&mut self, to: IpAddr, header: &[u8]) {
         let same = |known: &Header| known.bytes.get(..usize::from(known.len)) == Some(header);
         let recent = &self.last[last_byte(to) % RECENT];
@@ -86,10 +86,10 @@ impl Headers {
     }
 }
 
-/// The ordinary path.
+/// Sends packets along the ordinary path.
 #[derive(Debug)]
 pub(crate) struct Bypass {
-    /// Sends frames by the interface that packets were taken from.
+    /// Sends frames through the interface that packets were taken from.
     egress: Option<PacketSocket>,
     pub headers: Headers,
     frames: Vec<Vec<u8>>,
@@ -156,8 +156,8 @@ impl Bypass {
     }
 }
 
-/// Opens a socket that sends whole IP packets. Returns `None` if the kernel does not have the
-/// address family.
+/// Opens a socket that sends whole IP packets. Returns `None` if the kernel lacks the address
+/// family.
 fn raw(v6: bool, mark: u32) -> Result<Option<OwnedFd>, Error> {
     let socket = match raw_socket::open(v6, SockProtocol::Raw) {
         Err(error) if error.raw_os_error() == Some(libc::EAFNOSUPPORT) => return Ok(None),
@@ -193,10 +193,10 @@ mod tests {
         let to = |n: u32| IpAddr::V4(Ipv4Addr::from(n));
         for n in (0..20_000_u32).filter(|n| n % RECENT as u32 != 31) {
             headers.learn(to(n), &n.to_be_bytes());
-            // Another route to the same destination.
+            // A new route to the same destination.
             headers.learn(to(n), &[1; 14]);
             headers.learn(to(n), &[2; 14]);
-            // A destination without new headers is not forgotten either.
+            // A destination whose header stays the same is not forgotten either.
             headers.learn(to(u32::MAX), &[4; 14]);
         }
         assert_eq!(headers.get(to(u32::MAX)), Some(&[4; 14][..]));

@@ -1,4 +1,4 @@
-//! Which tunnels run, and how to ask and stop them: by the name of their device.
+//! Lists running tunnels, and asks or stops one by the name of its device.
 
 use std::time::Duration;
 
@@ -73,8 +73,8 @@ pub fn down(device: &str) -> Result<Stats, Error> {
     ask(device, Request::Stop)
 }
 
-/// Waits until the process of a tunnel that was ended has ended as well, so that another one may begin.
-/// Returns whether it has in this time.
+/// Waits until the process of a tunnel that was stopped has ended as well, so that another one can
+/// start. Returns whether it ended within `time`.
 ///
 /// # Errors
 /// Fails if the registry cannot be read.

@@ -1,4 +1,4 @@
-//! The life of a tunnel: set up, run, watched and stopped.
+//! The life of a tunnel: it is set up, started, watched and stopped.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -16,8 +16,8 @@ use crate::shared::{Shared, lock};
 use crate::worker::Worker;
 use crate::{Error, Stats, control, priority};
 
-/// A tunnel that is set up, but does not move packets yet. They take the ordinary path.
-/// Nothing that follows needs a privilege, but for the removal of clsact filters.
+/// A tunnel that is set up but does not move packets yet. They take the ordinary path. Nothing that
+/// follows needs a privilege, except for the removal of clsact filters.
 #[derive(Debug)]
 pub struct Prepared {
     worker: Worker,
@@ -32,14 +32,14 @@ pub struct Prepared {
 #[derive(Debug)]
 pub struct Daemon {
     running: Arc<Running>,
-    /// Dropped before the worker: nobody is to ask a tunnel that stops.
+    /// Dropped before the worker, so that nobody asks a tunnel that is stopping.
     server: Option<Server>,
     worker: daemon::Worker,
-    /// The claim to the device, which nobody else gets before the worker has ended.
+    /// The claim on the device. Nobody else gets it before the worker has ended.
     _claim: Entry<Redirector>,
 }
 
-/// What the owner and the control thread act on.
+/// State that the owner and the control thread share.
 #[derive(Debug)]
 struct Running {
     device: String,
@@ -49,8 +49,7 @@ struct Running {
 }
 
 impl Prepared {
-    /// Makes the devices, sockets and programs in the network namespace of the calling
-    /// thread.
+    /// Creates the devices, sockets and programs in the network namespace of the calling thread.
     ///
     /// # Errors
     /// Fails if the configuration names something that does not exist, if a privilege is
@@ -82,8 +81,8 @@ impl Prepared {
         })
     }
 
-    /// Gives up the rights of this thread and of the threads that it starts later, and becomes
-    /// the configured user; see [`drop_privileges`]. The process must have one thread.
+    /// Drops the privileges of this thread and of the threads that it starts later, and becomes the
+    /// configured user; see [`drop_privileges`]. The process must have one thread.
     ///
     /// # Errors
     /// Fails if there is no such user, or if the system refuses. The tunnel must not be started
@@ -142,8 +141,8 @@ impl Prepared {
 }
 
 impl Daemon {
-    /// Sets up and starts a tunnel, and keeps all privileges: for a process that does other
-    /// things, too.
+    /// Sets up and starts a tunnel, and keeps all privileges: for a process that does other things
+    /// as well.
     ///
     /// # Errors
     /// Fails as [`Prepared::new`] and [`Prepared::start`] do.
@@ -179,7 +178,7 @@ impl Daemon {
         }
     }
 
-    /// Makes the thread stand still, as if the process were stopped. For tests.
+    /// Makes the thread pause, as if the process were stopped. For tests.
     #[doc(hidden)]
     pub fn freeze(&self, frozen: bool) {
         self.running.shared.lifecycle.freeze(frozen);
@@ -198,7 +197,7 @@ impl daemon::Daemon for Daemon {
         Daemon::ended(self)
     }
 
-    /// A worker that hangs uses no CPU time that it publishes.
+    /// The published CPU time of a worker that hangs does not grow.
     fn is_alive(before: &Stats, now: &Stats) -> bool {
         now.cpu_s > before.cpu_s
     }

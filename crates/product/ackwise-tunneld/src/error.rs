@@ -17,7 +17,7 @@ pub enum Error {
          {device}` first, or give this one another 'device'"
     )]
     Held {
-        /// Its device.
+        /// The device of the tunnel.
         device: String,
         /// The id of its process; 0 if it does not answer.
         pid: u32,
@@ -28,10 +28,10 @@ pub enum Error {
          them)"
     )]
     NotThere(String),
-    /// A tunnel gave no valid answer.
+    /// A tunnel did not answer, or its answer was invalid.
     #[error("the tunnel {device} does not answer: {why}")]
     Control {
-        /// Its device.
+        /// The device of the tunnel.
         device: String,
         /// What happened.
         why: String,
@@ -44,7 +44,7 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
-    /// Others than the owner may read or write the key file.
+    /// The key file can be read or written by others than its owner.
     #[error(
         "{path}: others than its owner may use this private key: `chmod 600 {path}`, and make a \
          new key if somebody may have read it",
@@ -75,7 +75,7 @@ pub enum Error {
     /// The interface was deleted.
     #[error("{0} was deleted while the tunnel took ACKs there")]
     InterfaceGone(String),
-    /// The tunnel's own device was deleted, or taken down.
+    /// The tunnel's own device was deleted or taken down.
     #[error(
         "the tunnel's device {0} was deleted or taken down by somebody else; packets take the \
          ordinary way again"

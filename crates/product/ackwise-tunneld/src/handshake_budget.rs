@@ -1,21 +1,22 @@
-//! How much of its time the packet thread spends on handshakes.
+//! Limits the share of the packet thread's time that handshakes may take.
 //!
-//! To refuse one, or to ask for a proof of its address, takes CPU time as well: 20 µs on a fast
-//! machine, and on the processor of a small router more than there is at thousands in a second.
-//! ACKs have to go on meanwhile. So handshakes get a share of the thread's time, and those that
-//! come when it is used up are dropped without a look.
+//! Refusing a handshake, or asking for a proof of its address, also takes CPU time: 20 µs on a fast
+//! machine. On the processor of a small router thousands of them per second take more than there
+//! is, but ACKs must continue meanwhile. So handshakes get a share of the thread's time, and those
+//! that arrive when it is used up are dropped unseen.
 
-/// One part in so many of the time is for handshakes.
+/// Handshakes get one part in this many of the time.
 const SHARE: u64 = 4;
-/// What may be saved up, in nanoseconds: some dozens of handshakes of peers that start at once.
+/// The maximum that can be saved up, in nanoseconds: some dozens of handshakes, for peers that
+/// start at once.
 const MAX_SAVED_NS: u64 = 10_000_000;
 
 /// The time that is left for handshakes.
 #[derive(Debug)]
 pub(crate) struct HandshakeBudget {
-    /// In nanoseconds. A handshake that takes longer than what was left makes it negative.
+    /// In nanoseconds; negative after a handshake that took longer than what was left.
     left: i64,
-    /// When it was last added to, in nanoseconds of a monotonic clock.
+    /// When time was last added, in nanoseconds of a monotonic clock.
     at: u64,
 }
 
@@ -30,7 +31,7 @@ impl HandshakeBudget {
     /// Returns whether there is time for a handshake. All times are in nanoseconds.
     pub fn has_time(&mut self, now: u64) -> bool {
         let earned = now.saturating_sub(self.at) / SHARE;
-        // What is less than a nanosecond is earned at the next look.
+        // Less than a nanosecond is added at a later call.
         if earned > 0 {
             self.at = now;
         }
@@ -39,7 +40,7 @@ impl HandshakeBudget {
         self.left > 0
     }
 
-    /// Takes what a handshake cost off, in nanoseconds of CPU time.
+    /// Subtracts the cost of a handshake, in nanoseconds of CPU time.
     pub fn spend(&mut self, cost: u64) {
         self.left = self.left.saturating_sub_unsigned(cost);
     }
@@ -51,7 +52,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// The handshakes that are looked at in ten seconds, and the time that they take.
+    /// The number of handshakes processed in ten seconds, and the time that they take.
     fn flood(per_second: u64, cost: u64) -> (u64, u64) {
         let mut budget = HandshakeBudget::new(SECOND);
         let looked_at = (0..10 * per_second).filter(|n| {
@@ -77,7 +78,7 @@ mod tests {
             time <= 10 * SECOND / SHARE + MAX_SAVED_NS + 400_000,
             "{time} ns"
         );
-        // And all of it: an honest one among them has its chance.
+        // The whole share is used, so that an honest handshake has a chance.
         assert!(time >= 10 * SECOND / SHARE, "{count} in {time} ns");
     }
 

@@ -39,13 +39,14 @@ pub(crate) struct Options {
     pub grace: Duration,
     /// The index of the device that packets are redirected to.
     pub device: u32,
-    /// The index of the device that restored packets arrive by.
+    /// The index of the device through which restored packets arrive.
     pub link: u32,
-    /// The mark of packets that the tunnel sends by this interface.
+    /// The mark of packets that the tunnel sends through this interface.
     pub cookie: u32,
     /// The mark of the tunnel's datagrams, and of routed packets that bypass the tunnel.
     pub mark: u32,
-    /// The longest packet in bytes that is not a pure ACK and is carried; 0 if none is.
+    /// The maximum length in bytes of carried packets that are not pure ACKs; 0 if none are
+    /// carried.
     pub max_other: u32,
 }
 
@@ -58,7 +59,7 @@ pub(crate) struct Installed {
 
 /// The attached program. It is detached on drop.
 pub(crate) struct Hook {
-    /// The program lives as long as this.
+    /// Keeps the program loaded.
     _bpf: Ebpf,
     attachment: Attachment,
 }
@@ -72,7 +73,7 @@ impl std::fmt::Debug for Hook {
 }
 
 impl Hook {
-    /// Loads and attaches the program. It takes no packet before a peer is
+    /// Loads and attaches the program. It takes no packets before a peer is
     /// [up](ProgramState::set_up).
     pub fn install<'a>(
         interface: &Interface,
@@ -122,7 +123,7 @@ impl Hook {
         self.attachment.mode()
     }
 
-    /// Returns the kernel's number of the program.
+    /// Returns the kernel's id of the program.
     pub fn program(&self) -> u32 {
         self.attachment.program()
     }

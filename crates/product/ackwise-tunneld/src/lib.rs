@@ -11,9 +11,9 @@
 //!                                                                 routing, forwarding
 //! ```
 //!
-//! One thread moves all packets. It has no privileges when it reads from the network.
-//! However the process ends, ACKs take the ordinary path again: the BPF program is attached
-//! by a link that ends with the process, and so do the devices.
+//! One thread moves all packets. It has no privileges when it reads from the network. However the
+//! process ends, ACKs take the ordinary path again: the link that attaches the BPF program ends
+//! with the process, and so do the devices.
 //!
 //! ```no_run
 //! use ackwise_tunneld::{AttachMode, Config, Daemon};

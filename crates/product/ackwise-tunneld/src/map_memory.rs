@@ -4,15 +4,15 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
-/// Memory of a BPF map, which programs and the kernel see, too. Access takes no system call
-/// and no privilege. It is unmapped on drop.
+/// Memory of a BPF map, shared with programs and the kernel. Access needs no system call and no
+/// privilege. It is unmapped on drop.
 #[derive(Debug)]
 pub(crate) struct MapMemory {
     start: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: the mapping is this value's own; it moves to another thread with it.
+// SAFETY: this value owns the mapping, which moves to another thread with it.
 unsafe impl Send for MapMemory {}
 
 impl MapMemory {
@@ -35,7 +35,7 @@ impl MapMemory {
         Ok(Self { start, len })
     }
 
-    /// Returns the start, which is aligned to a page.
+    /// Returns the start, which is page-aligned.
     pub fn start(&self) -> NonNull<u8> {
         self.start
     }
@@ -43,7 +43,7 @@ impl MapMemory {
 
 impl Drop for MapMemory {
     fn drop(&mut self) {
-        // SAFETY: the memory was mapped with this length, and nothing refers to it any more.
+        // SAFETY: the memory was mapped with this length, and nothing refers to it any longer.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }

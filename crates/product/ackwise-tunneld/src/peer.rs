@@ -19,13 +19,13 @@ use crate::udp::{Endpoint, Sent, Sockets};
 const V4_HEADERS: u64 = 28;
 const V6_HEADERS: u64 = 48;
 
-/// If this many packets wait, packets arrive quickly, and the thread naps instead of being
-/// woken by each: a wake-up takes more CPU time than everything else that is done for a packet.
+/// If this many packets wait, packets arrive quickly, and the thread naps instead of waking for
+/// each: a wake-up takes more CPU time than everything else that is done for a packet.
 const MIN_WAITING_FOR_NAP: usize = 8;
-/// Naps in a period. Expedited ACKs wait for a quarter of a period in any case.
+/// The number of naps in a period. Expedited ACKs wait for a quarter of a period in any case.
 const NAPS_PER_PERIOD: u64 = 4;
 
-/// Where packets and datagrams go, by the configuration.
+/// Where packets and datagrams go, and the configuration that decides it.
 pub(crate) struct Outputs<'a> {
     pub config: &'a Config,
     pub sockets: &'a Sockets,
@@ -47,16 +47,16 @@ struct HeaderBytes {
 /// A peer: the other end of the tunnel.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    /// Its place in the configuration.
+    /// The index in the configuration.
     index: usize,
     name: String,
     public_key: Option<[u8; 32]>,
     endpoint: Option<Endpoint>,
-    /// The address of the configuration, which is tried as well while the peer does not answer.
+    /// The configured address, which is tried as well while the peer does not answer.
     configured: Option<Endpoint>,
-    /// Where it was heard from last, if that is elsewhere.
+    /// The address where the peer was last heard from, if that is another one.
     moved_to: Option<Endpoint>,
-    /// Where the last initiation went that was sent while the peer did not answer.
+    /// The destination of the last initiation that was sent while the peer did not answer.
     initiated_to: Option<SocketAddr>,
     /// Whether the peer is identified by its key, so that its address may change.
     may_roam: bool,
@@ -66,11 +66,12 @@ pub(crate) struct Peer {
     /// The bundles whose headers were counted.
     bundles: u64,
     failures: Failures,
-    /// Whether it was said that packets of this peer are dropped, since they are not ACKs.
+    /// Whether it was logged that packets of this peer are dropped because they are not ACKs.
     told_refused: bool,
-    /// The same, since their sources are not its own.
+    /// Whether it was logged that packets are dropped because their sources are not allowed.
     told_not_allowed: bool,
-    /// The statistics when this end closed. The end of this side is not a timeout of the peer.
+    /// The statistics when this end closed, so that closing does not count as a timeout of the
+    /// peer.
     at_close: Option<PeerStats>,
 }
 
@@ -149,12 +150,12 @@ impl Peer {
             .is_some_and(|endpoint| endpoint.remote == address)
     }
 
-    /// Whether the peer may have moved to an unknown address.
+    /// Returns whether the peer may have moved to an unknown address.
     pub fn may_roam(&self) -> bool {
         self.may_roam
     }
 
-    /// Takes the address that the peer's name has now.
+    /// Sets the address that a lookup of the peer's name found.
     pub fn is_found_at(&mut self, address: SocketAddr) {
         if !self.is_up() && !self.is_at(address) {
             tracing::info!("peer '{}' is looked for at {address}", self.name);
@@ -171,8 +172,8 @@ impl Peer {
         self.tunnel.next_tick(now)
     }
 
-    /// Returns until when packets for this peer need not be read, because they leave with
-    /// those that wait. Expedited ACKs among them must still be seen in time.
+    /// Returns the time until which packets for this peer need not be read, because they would
+    /// leave with those that wait. Expedited ACKs among them must still be seen in time.
     pub fn nap(&mut self, now: u64) -> Option<u64> {
         let earliest = self.tunnel.earliest_bundle_at();
         if now < earliest {
@@ -182,7 +183,7 @@ impl Peer {
         (packets >= MIN_WAITING_FOR_NAP).then(|| due.min(self.max_nap(now)))
     }
 
-    /// Returns until when packets for this peer may stay unread at most.
+    /// Returns the latest time until which packets for this peer may stay unread.
     pub fn max_nap(&self, now: u64) -> u64 {
         now + self.tunnel.period() / NAPS_PER_PERIOD
     }
@@ -197,7 +198,7 @@ impl Peer {
         }
     }
 
-    /// Whether an initiation from this address is this peer's. Without keys the address
+    /// Returns whether an initiation from this address is from this peer. Without keys the address
     /// decides.
     pub fn made(&self, initiation: &Initiation, from: SocketAddr) -> bool {
         match &self.public_key {
@@ -206,7 +207,7 @@ impl Peer {
         }
     }
 
-    /// Takes an initiation of this peer. Its response goes to where it came from.
+    /// Processes an initiation of this peer. The response goes to the source of the initiation.
     pub fn initiation(
         &mut self,
         initiation: Initiation,
@@ -220,12 +221,12 @@ impl Peer {
         }
     }
 
-    /// Says how many nanoseconds since 1970 it was when the monotonic clock was 0.
+    /// Sets the time since 1970, in nanoseconds, at which the monotonic clock was 0.
     pub fn set_unix_offset(&mut self, offset: u64) {
         self.tunnel.set_unix_offset(offset);
     }
 
-    /// Takes a datagram that may come from this peer, and is no initiation.
+    /// Processes a datagram that may be from this peer and is not an initiation.
     pub fn datagram(
         &mut self,
         datagram: &[u8],
@@ -253,7 +254,7 @@ impl Peer {
         Taken::Yes
     }
 
-    /// Does what is due.
+    /// Performs what is due.
     pub fn tick(&mut self, now: u64, outputs: &mut Outputs<'_>) {
         if !self.is_up()
             && let Some(endpoint) = &mut self.endpoint
@@ -268,9 +269,9 @@ impl Peer {
         self.act(None, outputs);
     }
 
-    /// Tries the address of the configuration and the last one in turn: a peer that had moved may
-    /// have come back. Initiations have a turn of their own, as there is one for an even number of
-    /// probes: all would go to the same address.
+    /// Alternates between the configured address and the last one: a peer that had moved may have
+    /// come back. Initiations alternate separately, since there is one for an even number of probes
+    /// and all would go to the same address.
     fn try_both_addresses(&mut self) {
         self.try_other_address();
         if self.actions.datagrams.iter().any(|d| is_initiation(d)) {
@@ -336,7 +337,7 @@ impl Peer {
         self.actions.clear();
     }
 
-    /// Says once what is dropped of what the peer sends. The peer does not know of it.
+    /// Warns once about each kind of packet that is dropped. The peer does not know of the drops.
     fn warn_of_drops(&mut self, not_allowed: Option<IpAddr>) {
         let name = &self.name;
         if let Some(source) = not_allowed.filter(|_| !self.told_not_allowed) {

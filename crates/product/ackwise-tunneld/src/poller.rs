@@ -1,4 +1,4 @@
-//! Waits until one of the descriptors of the thread is readable.
+//! Waits until one of the thread's descriptors is readable.
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -32,8 +32,8 @@ impl Source {
     }
 }
 
-/// The descriptors, and which of them were readable at the last poll. Reading one that has
-/// nothing would take a system call.
+/// The descriptors, and which of them were readable at the last poll. Reading one without data
+/// would take a system call.
 #[derive(Debug)]
 pub(crate) struct Poller {
     all: Vec<libc::pollfd>,
@@ -41,7 +41,7 @@ pub(crate) struct Poller {
 }
 
 impl Poller {
-    /// Makes a poller of descriptors, which must stay open as long as it is used. `wake` ends
+    /// Creates a poller of descriptors, which must stay open as long as it is used. `wake` ends
     /// every sleep once it is readable.
     pub fn new<'a>(wake: OwnedFd, of: impl IntoIterator<Item = (Source, BorrowedFd<'a>)>) -> Self {
         let poll = |fd| libc::pollfd {
@@ -73,11 +73,11 @@ impl Poller {
         one.is_some_and(|one| one.revents != 0)
     }
 
-    /// Sleeps until a descriptor is readable or the time is over. ACKs that arrive during a
-    /// `nap` do not end it.
+    /// Sleeps until a descriptor is readable or the time is up. ACKs that arrive during a `nap` do
+    /// not end it.
     pub fn sleep(&mut self, timeout: Duration, nap: bool) {
         let time = nix::sys::time::TimeSpec::from_duration(timeout);
-        // The result is negative, and -1, which stands for no descriptor, stays as it is.
+        // The result is negative; -1, which stands for no descriptor, stays the same.
         let disable = |fd: libc::c_int| -2 - fd;
         self.toggle(nap, disable);
         // SAFETY: descriptors and a time that outlive the call.
@@ -144,7 +144,7 @@ mod tests {
         acks.write_all(&[1]).unwrap();
         poller.sleep(Duration::from_secs(60), false);
         assert_eq!(have(&poller), [false, false, true, false, false]);
-        // It is over by time, and says that ACKs may have come.
+        // The nap ends by time, and reports that ACKs may have arrived.
         poller.sleep(moment, true);
         assert_eq!(have(&poller), [true, true, true, false, false]);
         out.write_all(&[1]).unwrap();

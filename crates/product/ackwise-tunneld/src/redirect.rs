@@ -1,5 +1,5 @@
-//! ACKs that are taken where they leave: the BPF program at the interface's egress, and
-//! what it passes on.
+//! ACKs that are taken where they leave: the BPF program at the interface's egress, and the packets
+//! that it passes on.
 
 use std::io;
 use std::time::Duration;
@@ -12,15 +12,15 @@ use ackwise_tunnel::MAX_CARRIED;
 use crate::Error;
 use crate::hook::{Acks, Hook, Installed, Options, ProgramState};
 
-/// The shortest time without a read after which the program lets packets pass. A process
-/// that does not read for less may only have waited for a CPU.
+/// The minimum time without a read after which the program lets packets pass. A process that has
+/// not read for less than this may only have waited for a CPU.
 const MIN_GRACE: Duration = Duration::from_millis(5);
 
 /// The program at the egress of an interface.
 #[derive(Debug)]
 pub(crate) struct Redirect {
     pub interface: Interface,
-    /// Packets that are not passed as copies arrive by this device.
+    /// The device through which packets arrive that are not passed as copies.
     pub device: TunDevice,
     pub hook: Hook,
     pub state: ProgramState,
@@ -45,7 +45,7 @@ impl Redirect {
         cookie: u32,
         attach: AttachMode,
     ) -> Result<Redirect, Error> {
-        // A VLAN tag that the interface would add by itself is in the frame here.
+        // A VLAN tag that the interface would add itself is inside the frame here.
         let mtu = interface.mtu + 8;
         let device = TunDevice::open("awtunin%d", interface.kind, mtu, Role::Redirect)?;
         let options = Options {

@@ -11,7 +11,7 @@ use std::{io, thread};
 /// nanoseconds.
 const INTERVAL: u64 = 30_000_000_000;
 
-/// The address that a name has now.
+/// The current address of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Found {
     /// The index of the peer.
@@ -24,13 +24,13 @@ pub(crate) struct Found {
 pub(crate) struct Resolver {
     /// When the next lookup is due, for each peer whose endpoint is a name.
     due: Vec<Option<u64>>,
-    /// Has room for one question about each peer.
+    /// A queue with room for one request for each peer.
     ask: SyncSender<usize>,
     found: Receiver<Found>,
 }
 
 impl Resolver {
-    /// Starts the thread if an endpoint is a name. `endpoints` has the endpoint of each peer;
+    /// Starts the thread if an endpoint is a name. `endpoints` contains the endpoint of each peer;
     /// `lookup` returns the address of a name.
     ///
     /// # Errors
@@ -74,8 +74,8 @@ impl Resolver {
         Ok(Some(Self { due, ask, found }))
     }
 
-    /// Asks for the address of a peer that does not answer, if that is due. A peer that
-    /// answers puts it off.
+    /// Requests a lookup for a peer that does not answer, if it is due. An answer of the peer
+    /// postpones it.
     pub fn watch(&mut self, peer: usize, answers: bool, now: u64) {
         let Some(Some(due)) = self.due.get_mut(peer) else {
             return;
@@ -84,7 +84,7 @@ impl Resolver {
             *due = now + INTERVAL;
         } else if *due <= now {
             *due = now + INTERVAL;
-            // If there is no room, the last lookup has not ended.
+            // If there is no room, the previous lookup has not ended.
             let _ = self.ask.try_send(peer);
         }
     }
@@ -95,7 +95,7 @@ impl Resolver {
     }
 }
 
-/// Looks up `host:port` and returns the first address of a family that is listened on.
+/// Looks up `host:port` and returns the first address of a family that the tunnel listens on.
 ///
 /// # Errors
 /// Says why there is none.
@@ -146,7 +146,7 @@ mod tests {
         watch(&mut resolver, false, INTERVAL - 1);
         watch(&mut resolver, true, INTERVAL - 1);
         watch(&mut resolver, false, 2 * INTERVAL - 2);
-        // It was not asked until now, so this is the first answer.
+        // There was no lookup until now, so this is the first answer.
         watch(&mut resolver, false, 2 * INTERVAL - 1);
         let first = Found {
             peer: 1,

@@ -1,7 +1,7 @@
 //! Reads the kernel's BPF ring buffer without system calls.
 //!
-//! Records are released when none is left, or when a quarter of the ring was read. Releasing
-//! each record would take as long as reading it.
+//! Records are released when none is left to read, or when a quarter of the ring has been read.
+//! Releasing each record would take as long as reading it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,7 +11,7 @@ use aya::maps::MapData;
 
 use crate::map_memory::MapMemory;
 
-/// The record is being written (`BPF_RINGBUF_BUSY_BIT`).
+/// The record is still being written (`BPF_RINGBUF_BUSY_BIT`).
 const BUSY: u32 = 1 << 31;
 /// The record was discarded (`BPF_RINGBUF_DISCARD_BIT`).
 const DISCARDED: u32 = 1 << 30;
@@ -90,8 +90,7 @@ impl Ring {
             }
             if head & DISCARDED == 0 && HEADER + len <= self.size {
                 // SAFETY: a record is at most as long as the ring, which is mapped twice. The
-                // kernel does not write it again before it was given back, and that needs
-                // `&mut self`.
+                // kernel does not overwrite it before it is released, which needs `&mut self`.
                 return Some(unsafe {
                     std::slice::from_raw_parts(record.as_ptr().add(HEADER), len)
                 });

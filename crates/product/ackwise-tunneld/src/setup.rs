@@ -1,4 +1,4 @@
-//! Makes everything that a tunnel needs privileges for.
+//! Creates everything for which a tunnel needs privileges.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -125,13 +125,13 @@ fn poller(
     Poller::new(wake, link.chain(redirect).chain(sockets))
 }
 
-/// Draws a mark for packets of the tunnel. It is not 0, which stands for no mark.
+/// Chooses a mark for packets of the tunnel. It is not 0, which stands for no mark.
 fn cookie() -> u32 {
     let seed = clock::monotonic_ns() ^ u64::from(std::process::id()) << 32;
     (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 | 1
 }
 
-/// Says why a key file cannot be opened, and what to do.
+/// Explains why a key file cannot be opened, and what to do.
 fn unopened(path: &Path, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => format!("{error}; `ackwise tunnel keygen` makes a key"),

@@ -1,4 +1,4 @@
-//! What the thread that moves packets shares with the owner of the tunnel.
+//! State that the thread that moves packets shares with the owner of the tunnel.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,10 +6,10 @@ use ackwise_netdev::daemon::Lifecycle;
 
 use crate::stats::Stats;
 
-/// The state that both sides see.
+/// The shared state.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Tells the thread to end, and says whether it has.
+    /// Tells the thread to end, and tells whether it has.
     pub lifecycle: Arc<Lifecycle>,
     /// The last statistics that the thread published.
     pub stats: Mutex<Stats>,

@@ -24,7 +24,7 @@ pub struct Failures {
     pub replayed: u64,
     /// Datagrams of no known session, for example after a restart.
     pub unknown_session: u64,
-    /// Handshake initiations that found no room among the sessions with the peer.
+    /// Handshake initiations for which there was no room among the sessions with the peer.
     pub handshakes_limited: u64,
     /// Authentic bundles that could not be decoded.
     pub undecodable: u64,
@@ -56,16 +56,16 @@ pub struct PeerStats {
     pub session_age_s: Option<f64>,
     /// The smoothed round-trip time of the tunnel in milliseconds.
     pub rtt_ms: Option<f64>,
-    /// The multiplexing period in force in milliseconds.
+    /// The current multiplexing period in milliseconds.
     pub period_ms: f64,
     /// The longest UDP payload that is known to pass, in bytes.
     pub datagram_size: u64,
-    /// The bytes that the states of its flows take.
+    /// The memory of the peer's flow states, in bytes.
     #[serde(default)]
     pub memory: u64,
     /// The packets that were taken into bundles: ACKs, and other packets that are carried.
     pub packets_in: Amount,
-    /// The ACKs among them that were expedited because their sender acts on them.
+    /// The expedited ACKs in `packets_in`: their sender acts on each.
     pub expedited: u64,
     /// The packets for this peer that bypassed the tunnel after they had been taken.
     pub bypassed: u64,
@@ -79,7 +79,7 @@ pub struct PeerStats {
     pub datagrams_in: Amount,
     /// The packets that were restored.
     pub packets_out: Amount,
-    /// The bytes of bundles for each packet in them, with all headers.
+    /// The bytes of bundles per packet in them, with all headers.
     pub bytes_per_ack: Option<f64>,
     /// The failures by cause.
     pub failures: Failures,
@@ -92,7 +92,7 @@ pub enum Delivery {
     /// Each packet is written to the device.
     #[default]
     Single,
-    /// The packets of a bundle are delivered by one system call, if there are enough.
+    /// The packets of a bundle are delivered with one system call, if there are enough.
     Batched,
 }
 
@@ -105,10 +105,10 @@ pub struct Restored {
     pub reason: Option<String>,
     /// The packets that were delivered in batches.
     pub batched: u64,
-    /// The system calls that delivered them.
+    /// The system calls that delivered the packets in `batched`.
     pub calls: u64,
-    /// The system calls that the kernel ended early. The rest of their packets was written
-    /// one by one.
+    /// The system calls that the kernel ended early. Their remaining packets were written one by
+    /// one.
     pub interrupted: u64,
 }
 
@@ -117,7 +117,7 @@ pub struct Restored {
 pub struct Stats {
     /// The name of the tunnel's device.
     pub device: String,
-    /// The id of its process.
+    /// The id of the tunnel's process.
     pub pid: u32,
     /// The interface whose outgoing ACKs are taken. `None` if ACKs are routed to the device.
     pub interface: Option<String>,
@@ -127,7 +127,7 @@ pub struct Stats {
     pub listen: Vec<SocketAddr>,
     /// The public key of this end in base64. `None` without encryption.
     pub public_key: Option<String>,
-    /// The bytes that the states of the flows of one peer may take.
+    /// The maximum memory for the flow states of one peer, in bytes.
     #[serde(default)]
     pub memory_of_peer: u64,
     /// The seconds since the start.
@@ -144,7 +144,7 @@ pub struct Stats {
     pub bypassed: u64,
     /// The packets that should have bypassed the tunnel but could not be sent.
     pub bypass_failed: u64,
-    /// The datagrams that came from no peer.
+    /// The datagrams that are from no peer.
     pub unknown_sources: u64,
     /// The handshake initiations that were dropped because there were too many.
     pub handshakes_limited: u64,

@@ -1,4 +1,4 @@
-//! Delivers restored packets to the kernel by the tunnel's device: in batches, or one by one.
+//! Delivers restored packets to the kernel through the tunnel's device: in batches, or one by one.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -33,7 +33,7 @@ impl Deref for TunInjector {
 }
 
 impl TunInjector {
-    /// Makes the device. It works without batches if the kernel has no support for them.
+    /// Creates the device. It works without batches if the kernel does not support them.
     ///
     /// # Errors
     /// Fails if the name is in use, if a privilege is missing, or if the kernel has no TUN.
@@ -77,7 +77,7 @@ impl TunInjector {
         }
     }
 
-    /// Writes packets one by one from now on, and notes why.
+    /// Writes packets one by one from now on, and records why.
     fn one_by_one(&self, why: &dyn std::fmt::Display) {
         *self.injector.borrow_mut() = None;
         let mut stats = self.stats.borrow_mut();
@@ -90,7 +90,7 @@ impl TunInjector {
         self.stats.borrow().clone()
     }
 
-    /// Delivers a packet as if it had arrived by the device, now or with
+    /// Delivers a packet as if it had arrived through the device, now or with
     /// [`TunInjector::flush`].
     pub fn put(&self, packet: &[u8]) {
         if self.queue(packet) {
@@ -130,7 +130,7 @@ impl TunInjector {
                     broken = Some(error).filter(|error| !is_temporary(error));
                 }
             }
-            // The rest, in its order.
+            // Write the rest in order.
             injector.take(done, |packet| self.write(packet));
         }
         if let Some(error) = broken {

@@ -28,12 +28,12 @@ pub(crate) enum Sent {
     Failed,
 }
 
-/// The two ends of a datagram's way.
+/// The two ends of a datagram's path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     /// The address of the peer.
     pub remote: SocketAddr,
-    /// The address of this end, if the peer has sent to it. Otherwise the route decides.
+    /// The address of this end, if the peer has sent to it. Otherwise the route determines it.
     pub local: Option<IpAddr>,
 }
 
@@ -53,14 +53,14 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    /// Opens a socket for each address. What they send carries the mark, by which the
-    /// tunnel's program knows its own datagrams, and their fragments too.
+    /// Opens a socket for each address. What they send carries the mark by which the tunnel's
+    /// program recognises its own datagrams and their fragments.
     pub fn open(listen: &[SocketAddr], mark: u32) -> Result<Self, Error> {
         let mut sockets = Vec::new();
         for address in listen {
             match open(*address, mark) {
                 Ok(socket) => sockets.push(socket),
-                // `listen_port` stands for both families, but the kernel has only one.
+                // `listen_port` stands for both families, but this kernel supports only one.
                 Err(error)
                     if error.raw_os_error() == Some(libc::EAFNOSUPPORT)
                         && address.ip().is_unspecified()
@@ -77,7 +77,7 @@ impl Sockets {
         })
     }
 
-    /// Receives a datagram from socket `n`. Returns its length and where to answer.
+    /// Receives a datagram from socket `n`. Returns its length and the endpoint to answer to.
     pub fn receive(&mut self, n: usize, room: &mut [u8]) -> Option<(usize, Endpoint)> {
         let socket = self.all.get(n)?.as_raw_fd();
         let mut room = [IoSliceMut::new(room)];
@@ -133,13 +133,13 @@ impl Sockets {
     }
 }
 
-/// Sends a datagram from the address that its peer knows, or if this end has lost that, from
+/// Sends a datagram from the address that the peer knows or, if this end no longer has that, from
 /// any other.
 fn send(socket: &UdpSocket, datagram: &[u8], to: Endpoint) -> io::Result<()> {
     let Some(local) = to.local else {
         return socket.send_to(datagram, to.remote).map(|_| ());
     };
-    // The route decides on the interface.
+    // The route determines the interface.
     let (v4, v6);
     let from = match local {
         IpAddr::V4(local) => {
@@ -167,7 +167,7 @@ fn send(socket: &UdpSocket, datagram: &[u8], to: Endpoint) -> io::Result<()> {
     let (fd, flags) = (socket.as_raw_fd(), MsgFlags::empty());
     match sendmsg(fd, &bytes, &[from], flags, Some(&remote)) {
         Ok(_) => Ok(()),
-        // The address is none of this end's any more.
+        // This end no longer has the address.
         Err(Errno::EINVAL | Errno::EADDRNOTAVAIL | Errno::ENETUNREACH) => {
             socket.send_to(datagram, to.remote).map(|_| ())
         }
@@ -196,7 +196,7 @@ fn open(address: SocketAddr, mark: u32) -> io::Result<UdpSocket> {
     } else {
         setsockopt(&fd, sockopt::Ipv4PacketInfo, &true)?;
     }
-    // A larger buffer than the default, if that is permitted.
+    // Set a larger buffer than the default, if that is permitted.
     if setsockopt(&fd, sockopt::RcvBufForce, &RECEIVE_BUFFER).is_err() {
         let _ = setsockopt(&fd, sockopt::RcvBuf, &RECEIVE_BUFFER);
     }
@@ -249,7 +249,7 @@ mod tests {
         assert!(error.to_string().contains(&taken.to_string()), "{error}");
     }
 
-    /// What the far side sees: the source of an answer.
+    /// The source of an answer, as the far side sees it.
     #[test]
     fn l11_answers_come_from_the_address_that_was_asked() {
         // All of 127.0.0.0/8 is local; the route would choose 127.0.0.1.
@@ -280,7 +280,7 @@ mod tests {
             assert_eq!(sockets.send(b"answer", from), Sent::Whole);
             let (_, source) = far.recv_from(&mut room).unwrap();
             assert_eq!(source, (asked, port).into());
-            // An address that this end does not have any more is no reason to be silent.
+            // An address that this end no longer has is no reason not to answer.
             let lost = if asked.is_ipv4() {
                 "192.0.2.1"
             } else {

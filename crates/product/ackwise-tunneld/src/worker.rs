@@ -21,32 +21,32 @@ use crate::shared::{Shared, lock};
 use crate::tun_injector::TunInjector;
 use crate::udp::{Endpoint, Sockets};
 
-/// The packets that are read from one source before others get their turn.
+/// The number of packets read from one source before the others get their turn.
 const MAX_READS: usize = 256;
-/// The copies of ACKs that are read before others get their turn. They take no system calls,
-/// and are more than arrive during a nap.
+/// The number of ACK copies read before the others get their turn. They take no system calls; this
+/// is more than arrive during a nap.
 const MAX_COPIES: usize = 2048;
 /// How often the thread checks its devices and publishes its statistics, in nanoseconds.
 const PUBLISH_INTERVAL: u64 = 50_000_000;
-/// Publications between two looks at the drops of a device, which read a table of all
-/// devices.
+/// The number of publications between two reads of a device's drops, each of which reads a table of
+/// all devices.
 const OVERRUN_INTERVAL: u32 = 20;
-/// Longer than any packet.
+/// More than the length of any packet.
 const BUFFER: usize = 1 << 16;
 
-/// Where packets to the last destination go.
+/// The peer for the last destination.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LastRoute {
     destination: IpAddr,
     peer: Option<usize>,
 }
 
-/// How a packet came here.
+/// How a packet reached the tunnel.
 #[derive(Debug, Clone, Copy)]
 enum Via {
-    /// By the program at the interface, with the header of that link.
+    /// Through the program at the interface, with that link's header.
     Program,
-    /// By a route to the tunnel's device.
+    /// Through a route to the tunnel's device.
     Route,
 }
 
@@ -58,10 +58,10 @@ pub(crate) struct Worker {
     pub guard: HandshakeGuard,
     /// The time for initiations of others.
     pub handshake_budget: HandshakeBudget,
-    /// The time for responses to those of this end.
+    /// The time for responses to initiations of this end.
     pub response_budget: HandshakeBudget,
     pub sockets: Sockets,
-    /// Runs while the thread does, if an endpoint is a name.
+    /// `Some` while the thread runs, if an endpoint is a name.
     pub resolver: Option<Resolver>,
     /// The tunnel's device.
     pub link: TunInjector,
@@ -70,7 +70,7 @@ pub(crate) struct Worker {
     pub buffer: Vec<u8>,
     pub last_route: Option<LastRoute>,
     pub poller: Poller,
-    /// Which peers the program and the devices were told to be up.
+    /// The last state announced to the program and the devices for each peer.
     pub announced_up: Vec<bool>,
     pub unknown_sources: u64,
     pub handshakes_limited: u64,
@@ -84,7 +84,7 @@ impl Worker {
         vec![0; BUFFER]
     }
 
-    /// Moves packets until the tunnel ends, and returns why it has. Then nothing is left of it.
+    /// Moves packets until the tunnel ends, and returns why it has. Everything is cleaned up then.
     pub fn run(mut self, shared: &Shared) -> Ended {
         // The default, 50 µs, is a tenth of the shortest period.
         // SAFETY: no pointers.
@@ -149,7 +149,7 @@ impl Worker {
         }
     }
 
-    /// Looks up the names of peers that do not answer, which may have another address now.
+    /// Looks up the names of peers that do not answer: their addresses may have changed.
     fn look_up_silent_peers(&mut self, now: u64) {
         let Some(resolver) = &mut self.resolver else {
             return;
@@ -207,16 +207,17 @@ impl Worker {
         Ok(true)
     }
 
-    /// Gives a packet in the buffer to its peer.
+    /// Passes a packet in the buffer to its peer.
     fn packet(&mut self, frame: &Frame, via: Via, now: u64) {
         let (header, packet) = self.buffer[..frame.len].split_at(frame.ip);
         let Some(to) = destination(packet) else {
             return;
         };
         match via {
-            // On a link without headers this one is empty, and says that `to` was routed there.
+            // On a link without headers this one is empty, which records that `to` was routed
+            // there.
             Via::Program => self.bypass.headers.learn(to, header),
-            // The kernel talks to the link of each of its devices, by MLD for example.
+            // The kernel sends to the link of each of its devices, by MLD for example.
             Via::Route if is_link_local(to) => return,
             Via::Route => {}
         }
@@ -229,7 +230,7 @@ impl Worker {
             peer,
         });
         let Some(peer) = peer.and_then(|peer| self.peers.get_mut(peer)) else {
-            // It was routed here, but no peer has its address.
+            // The packet was routed here, but no peer has its address.
             if !is_link_scoped(to) {
                 self.bypass.put(packet);
             }
@@ -262,7 +263,7 @@ impl Worker {
         busy
     }
 
-    /// Takes a datagram. Those of handshakes may have a part of the time only: anybody can send them.
+    /// Processes a datagram. Handshakes get only a share of the time, since anybody can send them.
     fn datagram(&mut self, len: usize, from: Endpoint) {
         let datagram = &self.buffer[..len];
         let now = monotonic_ns();
@@ -303,7 +304,7 @@ impl Worker {
         self.unknown_sources += 1;
     }
 
-    /// Takes an initiation, if there is time for one.
+    /// Processes an initiation, if there is time for one.
     fn initiation(&mut self, len: usize, from: Endpoint, now: u64) {
         if !self.handshake_budget.has_time(now) {
             self.handshakes_limited += 1;
@@ -315,7 +316,7 @@ impl Worker {
         self.handshake_budget.spend(cost);
     }
 
-    /// Gives an initiation to the peer that made it, unless there are too many of them.
+    /// Passes an initiation to the peer that made it, unless there are too many of them.
     fn admit(&mut self, len: usize, from: Endpoint, now: u64) {
         let source = source_bytes(from.remote);
         match self.guard.admit(&self.buffer[..len], &source, now) {
@@ -396,8 +397,8 @@ impl Worker {
         (!self.link.is_up()).then_some(Ended::DeviceGone)
     }
 
-    /// Sends by the ordinary path what waits, and what was redirected before the program was
-    /// removed.
+    /// Sends waiting packets, and those redirected before the program was removed, along the
+    /// ordinary path.
     fn bypass_rest(&mut self) {
         let mut outputs = Outputs {
             config: &self.config,
@@ -457,8 +458,8 @@ impl Worker {
         }
     }
 
-    /// Returns until when no packet has to be read, if that holds for any peer. Other peers
-    /// limit it.
+    /// Returns the time until which no packet needs to be read, if any peer permits a nap. The
+    /// other peers limit it.
     fn nap(&mut self, now: u64) -> Option<u64> {
         let (mut any, mut until) = (false, u64::MAX);
         for peer in self.peers.iter_mut().filter(|peer| peer.is_up()) {
@@ -488,7 +489,7 @@ impl Worker {
     }
 }
 
-/// The bytes of an address and a port, which a cookie is bound to.
+/// The bytes of an address and a port, to which a cookie is bound.
 fn source_bytes(from: SocketAddr) -> Vec<u8> {
     let mut bytes = match from.ip() {
         IpAddr::V4(v4) => v4.octets().to_vec(),
@@ -498,7 +499,7 @@ fn source_bytes(from: SocketAddr) -> Vec<u8> {
     bytes
 }
 
-/// Returns whether an address is only valid on a link.
+/// Returns whether an address is valid only on a link.
 fn is_link_local(address: IpAddr) -> bool {
     match address {
         // The local network control block (RFC 5771 §4).
@@ -512,7 +513,7 @@ fn is_link_local(address: IpAddr) -> bool {
     }
 }
 
-/// Returns whether an address is multicast, or only valid on a link.
+/// Returns whether an address is multicast, or valid only on a link.
 fn is_link_scoped(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => v4.is_multicast() || v4.is_broadcast() || v4.is_link_local(),

@@ -1,4 +1,4 @@
-//! The time of day jumps while a tunnel is up. Handshakes bear it, so that they cannot be replayed.
+//! The time of day jumps while a tunnel is up. Handshakes carry it as protection against replays.
 
 mod common;
 
@@ -10,7 +10,7 @@ const DAY_S: i64 = 86_400;
 /// A session is replaced after this time.
 const REKEY: Duration = Duration::from_secs(120);
 
-/// Sets CLOCK_REALTIME of this machine, which is a virtual one, so many seconds on.
+/// Advances CLOCK_REALTIME of this machine, which is a virtual one, by this many seconds.
 fn jump(seconds: i64) {
     assert!(ackwise_testbed::time_is_virtual());
     // SAFETY: a live timespec, which is read and written.
@@ -24,8 +24,8 @@ fn jump(seconds: i64) {
     }
 }
 
-/// It is set back after a session was made: the next ones are made all the same, because the
-/// stamps of an end only rise while it runs.
+/// The clock is set back after a session was established. The next ones are still established,
+/// because an end's timestamps only increase while it runs.
 #[test]
 fn the_time_of_day_jumps() {
     in_virtual_time(|| {

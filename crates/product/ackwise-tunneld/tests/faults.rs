@@ -1,5 +1,5 @@
-//! What is missing, wrong or slow: ACKs take the ordinary path, and come back when it is
-//! over. No transfer suffers.
+//! Missing, wrong or slow parts: ACKs take the ordinary path, and return when the fault is over. No
+//! transfer suffers.
 
 mod common;
 
@@ -19,13 +19,13 @@ use common::{
 const BYTES: usize = 4_000_000;
 const DOWN: &str = "10.9.1.1:5001";
 
-/// Transfers until ACKs have passed the tunnel; a machine with much to do makes few.
+/// Transfers until ACKs have passed the tunnel; a busy machine makes few.
 fn used(sites: &Sites, near: &Daemon) {
     until("the tunnel", || is_up(near).then_some(()));
     let before = peer(near).packets_in.packets;
     for _ in 0..10 {
         transfer(&sites.server, &sites.host, DOWN, BYTES);
-        // The counters are some times a second those of now.
+        // The counters are updated several times per second.
         std::thread::sleep(Duration::from_millis(120));
         if peer(near).packets_in.packets > before + 100 {
             return;
@@ -43,7 +43,7 @@ fn a_peer_that_goes_and_comes_back() {
     once(&near, "silence", |stats| {
         !stats.up && stats.failures.peer_timeouts > 0
     });
-    // The counters are some times a second those of now.
+    // The counters are updated several times per second.
     std::thread::sleep(Duration::from_millis(500));
     let before = near.stats().taken;
     transfer(&sites.server, &sites.host, DOWN, BYTES);
@@ -67,7 +67,7 @@ fn a_peer_that_hangs() {
     used(&sites, &near);
 }
 
-/// Nothing tells the program that the process hangs but the packets that it does not read.
+/// The unread packets are the only sign to the program that the process hangs.
 #[test]
 fn a_process_that_hangs() {
     let _alone = alone();
@@ -76,19 +76,19 @@ fn a_process_that_hangs() {
     transfer_and(&sites.server, &sites.host, DOWN, 4 * BYTES, || {
         near.freeze(true)
     });
-    // Others while it still hangs.
+    // More transfers while it still hangs.
     for _ in 0..3 {
         transfer(&sites.server, &sites.host, DOWN, BYTES);
     }
     near.freeze(false);
-    // How many there are depends on how many ACKs a machine with much to do makes.
+    // Their number depends on how many ACKs a busy machine makes.
     until("the counters", || {
         (near.stats().unattended > 0).then_some(())
     });
     used(&sites, &near);
 }
 
-/// Longer than it would take to fill the memory that the program copies ACKs to.
+/// Longer than it takes to fill the memory into which the program copies ACKs.
 #[test]
 fn a_process_that_hangs_for_more_acks_than_have_room() {
     let _alone = alone();
@@ -117,7 +117,7 @@ fn a_process_that_hangs_for_more_acks_than_have_room() {
         .filter(|port| !ports.contains(port))
         .count();
     assert_eq!(missing, 0);
-    // The next ones are written across its end.
+    // The next ones wrap around its end.
     used(&sites, &near);
 }
 
@@ -126,7 +126,7 @@ fn keys_that_are_not_each_other_s() {
     let _alone = alone();
     let sites = Sites::new();
     let stranger = common::write_key(sites.keys.path(), "stranger");
-    // The near side takes someone else for the far one; then the far one does.
+    // First the near side has a wrong key for the far one, then the far one for the near one.
     for wrong in ["near", "far"] {
         let (mut near, mut far) = (sites.near_config(""), sites.far_config(""));
         let misled = if wrong == "near" { &mut near } else { &mut far };
@@ -142,7 +142,7 @@ fn keys_that_are_not_each_other_s() {
     }
 }
 
-/// A peer speaks for those behind it, and for nobody else.
+/// A peer may send for the addresses behind it, and for no others.
 #[test]
 fn what_comes_from_elsewhere_is_dropped() {
     let _alone = alone();
@@ -156,7 +156,7 @@ fn what_comes_from_elsewhere_is_dropped() {
     all_are_dropped(&sites, config);
 }
 
-/// The peer with the longest prefix speaks for an address.
+/// The peer with the longest prefix may send for an address.
 #[test]
 fn what_another_peer_speaks_for_is_dropped() {
     let _alone = alone();
@@ -174,7 +174,7 @@ fn what_another_peer_speaks_for_is_dropped() {
     all_are_dropped(&sites, config);
 }
 
-/// No ACK of the host behind the near end arrives by this far one.
+/// No ACK of the host behind the near end arrives through this far one.
 fn all_are_dropped(sites: &Sites, config: Config) {
     let far = sites.start(&sites.far, config);
     let near = sites.start(&sites.near, sites.near_config(""));
@@ -183,7 +183,7 @@ fn all_are_dropped(sites: &Sites, config: Config) {
     });
     let arrived = Capture::start(&sites.server, "net1");
     send_strange_acks(sites, 0..200);
-    // Until both have told what came after their last counters.
+    // Wait until both have published later counters.
     std::thread::sleep(Duration::from_millis(500));
     let stats = until("all of them", || {
         let stats = far.stats().peers[0].clone();
@@ -193,7 +193,7 @@ fn all_are_dropped(sites: &Sites, config: Config) {
     assert_eq!(stats.failures.not_allowed, stats.packets_out.packets);
     let arrived = arrived.end();
     let came = (10_000..10_200).filter(|port| arrived.iter().any(|f| ack_from(*port, f).is_some()));
-    // The others passed without the tunnel.
+    // The others bypassed the tunnel.
     assert_eq!(came.count() as u64 + stats.packets_out.packets, 200);
 }
 
@@ -219,7 +219,7 @@ fn datagrams_that_nobody_sent() {
     used(&sites, &near);
 }
 
-/// A path of 4000 bytes between the routers, and a tunnel that has found that out.
+/// A path of 4000 bytes between the routers, and a tunnel that has discovered it.
 fn wide(sites: &Sites) -> [Daemon; 2] {
     sites.near.run(|| ip("link set wan0 mtu 4000"));
     sites.far.run(|| ip("link set wan1 mtu 4000"));
@@ -229,7 +229,7 @@ fn wide(sites: &Sites) -> [Daemon; 2] {
     ends
 }
 
-/// What is sent comes, though perhaps not at once.
+/// What is sent arrives, though perhaps not at once.
 fn comes(sites: &Sites, far: &Daemon) {
     let before = peer(far).packets_out.packets;
     until("packets", || {
@@ -238,8 +238,8 @@ fn comes(sites: &Sites, far: &Daemon) {
     });
 }
 
-/// The interface takes less than it did: what was made before leaves in fragments, and the
-/// next ones are shorter.
+/// The interface's MTU shrinks: earlier datagrams leave in fragments, and the next ones are
+/// shorter.
 #[test]
 fn an_interface_whose_mtu_shrinks() {
     let _alone = alone();
@@ -253,18 +253,18 @@ fn an_interface_whose_mtu_shrinks() {
     let stats = peer(&near);
     assert!(stats.failures.fragmented > 0, "{stats:#?}");
     assert_eq!(stats.failures.not_sent, 0);
-    // None was lost for it.
+    // None was lost because of it.
     once(&far, "all", |came| {
         came.packets_out == peer(&near).packets_in
     });
-    // Shorter than any size that is tried.
+    // Shorter than any size that is probed.
     sites.near.run(|| ip("link set wan0 mtu 600"));
     comes(&sites, &far);
     assert_eq!(peer(&near).failures.not_sent, 0);
 }
 
-/// A router on the way takes less, and says nothing: long datagrams are lost until that is
-/// understood.
+/// The MTU of a router on the path shrinks silently: long datagrams are lost until that is
+/// detected.
 #[test]
 fn a_path_whose_mtu_shrinks() {
     let _alone = alone();
@@ -284,7 +284,7 @@ fn the_interface_is_deleted() {
     let sites = Sites::new();
     let [far, near] = sites.tunnel("");
     sites.near.run(|| ip("link del wan0"));
-    // The other end of the pair goes with it.
+    // The other end of the pair is deleted with it.
     for (end, name) in [(near, "wan0"), (far, "wan1")] {
         assert_eq!(until("the end", || end.ended()), Ended::InterfaceGone);
         let error = end.stop().unwrap_err();
@@ -364,7 +364,7 @@ fn m5_a_squatter_of_another_user_has_no_effect() {
 
     let _alone = alone();
     let sites = Sites::new();
-    // Abstract names belong to whoever comes first.
+    // Anybody can bind abstract names.
     let squatter = sites.near.run_as_nobody(|| {
         let name = SocketAddr::from_abstract_name("ackwise-tunnel-awtun0").unwrap();
         UnixListener::bind_addr(&name).unwrap()
@@ -431,7 +431,7 @@ fn l11_a_key_that_others_may_read_is_not_used() {
     sites.start(&sites.near, sites.near_config(""));
 }
 
-/// Before the far side is there, and for as long as it does not answer.
+/// Before the far side is started, and while it does not answer.
 #[test]
 fn nobody_there_yet() {
     let _alone = alone();

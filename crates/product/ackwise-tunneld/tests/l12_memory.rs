@@ -1,4 +1,4 @@
-//! L12: the least memory that a configuration may grant is enough for an honest peer.
+//! L12: the minimum memory that a configuration may grant is enough for an honest peer.
 
 use ackwise_tunnel::{TunnelConfig, Variant};
 use ackwise_tunneld::Config;

@@ -1,5 +1,5 @@
-//! Two routers with a tunnel between real stacks: what passes, how it arrives, and what
-//! is left when it ends.
+//! Two routers with a tunnel between real stacks: what passes, how it arrives, and what is left at
+//! the end.
 
 mod common;
 
@@ -25,13 +25,13 @@ const BYTES: usize = 4_000_000;
 const DOWNLOADS: [&str; 2] = ["10.9.1.1:5001", "[fd09:1::1]:5001"];
 const UPLOADS: [&str; 2] = ["10.9.3.2:5001", "[fd09:3::2]:5001"];
 
-/// Transfers until ACKs enough have passed; a machine with much to do lets many pass by.
+/// Transfers until enough ACKs have passed; on a busy machine many bypass the tunnel.
 fn acks_of(from: &Netns, to: &Netns, at: &[&str], end: &Daemon) -> PeerStats {
     for _ in 0..5 {
         for address in at {
             transfer(from, to, address, BYTES);
         }
-        // The counters are some times a second those of now.
+        // The counters are updated several times per second.
         thread::sleep(Duration::from_millis(120));
         let stats = peer(end);
         if stats.packets_in.packets > 300 {
@@ -41,7 +41,7 @@ fn acks_of(from: &Netns, to: &Netns, at: &[&str], end: &Daemon) -> PeerStats {
     panic!("five transfers, and no ACKs: {:#?}", end.stats());
 }
 
-/// Nothing was lost on the way, and nothing went wrong.
+/// Asserts that nothing was lost on the way, and nothing failed.
 fn all_came(from: &Daemon, to: &Daemon) {
     let end = Instant::now() + Duration::from_secs(30);
     while peer(from).packets_in != peer(to).packets_out {
@@ -56,17 +56,17 @@ fn all_came(from: &Daemon, to: &Daemon) {
     for end in [from, to] {
         let stats = end.stats();
         assert_eq!(stats.bypass_failed, 0);
-        // A handshake that got no answer in time is repeated, and the answer to the first is
-        // then of no session.
+        // A handshake without a timely answer is repeated, and the answer to the first then belongs
+        // to no session.
         let late_answers = peer(end).failures.unknown_session;
         assert!(late_answers <= 5, "{stats:#?}");
         assert!(stats.unknown_sources <= late_answers, "{stats:#?}");
-        // The kernel itself may say something by a device that has no carrier yet, and ACKs
-        // are in flight to it when it loses it.
+        // The kernel itself may send something through a device that has no carrier yet, and ACKs
+        // may be in flight to it when it loses the carrier.
         let fell_silent = peer(end).failures.peer_timeouts > 0;
         assert!(stats.overrun <= 2 || fell_silent, "{stats:#?}");
         let failures = Failures {
-            // Of a machine that has other things to do.
+            // These happen on a busy machine.
             peer_timeouts: 0,
             unknown_session: 0,
             ..peer(end).failures
@@ -98,7 +98,7 @@ fn both_directions_of_both_families_arrive_byte_by_byte() {
         let before = once(&end, "an answer", |stats| stats.up);
         let last = end.stop().unwrap();
         assert!(last.taken > 300);
-        // Its own end is not that of the other side.
+        // Its own end is not a timeout of the other side.
         let peer = &last.peers[0];
         assert!(peer.up && peer.session_age_s >= before.session_age_s);
         assert_eq!(peer.failures.peer_timeouts, before.failures.peer_timeouts);
@@ -107,7 +107,7 @@ fn both_directions_of_both_families_arrive_byte_by_byte() {
     transfer(&sites.server, &sites.host, DOWNLOADS[0], BYTES);
 }
 
-/// The route would choose the first address of the far side for its answers.
+/// The route would choose the far side's first address for its answers.
 #[test]
 fn l11_the_far_side_answers_from_the_address_that_was_asked() {
     let _alone = alone();
@@ -147,12 +147,12 @@ fn by_a_filter_where_the_kernel_is_older() {
     sites.nothing_left();
 }
 
-/// What arrives is what was sent, in every bit but those that each hop changes.
+/// What arrives is what was sent, in every bit except those that each hop changes.
 #[test]
 fn restored_packets_are_the_originals() {
     let _alone = alone();
     let sites = Sites::new();
-    // Checksums that are there when the packet is captured.
+    // Checksums must be complete when the packet is captured.
     sites.host.run(|| run_command("ethtool", "-K lan0 tx off"));
     for encoding in ["aligned", "entropy"] {
         let ends = sites.tunnel(&format!("encoding = \"{encoding}\""));
@@ -191,7 +191,7 @@ fn the_tunnel_itself_over_ipv6_and_the_other_way_of_everything() {
     let stats = acks_of(&sites.server, &sites.host, &DOWNLOADS, &near);
     assert!(stats.endpoint.is_some_and(|at| at.is_ipv6()));
     assert_eq!(stats.period_ms, 5.0);
-    // A bundle has 48 bytes before it here.
+    // The headers of a bundle are 48 bytes here.
     assert!(stats.bundles_out.bytes > 48 * stats.bundles_out.packets);
     all_came(&near, &far);
 }
@@ -213,7 +213,7 @@ fn without_encryption_a_peer_is_known_by_its_address() {
     assert_eq!(near.stats().public_key, None);
     assert!(stats.bytes_per_ack < Some(40.0), "{stats:#?}");
     all_came(&near, &far);
-    // Somebody else who speaks the protocol.
+    // Another sender that speaks the protocol.
     let before = far.stats().unknown_sources;
     let stranger = sites
         .host
@@ -250,8 +250,8 @@ fn other_packets_are_carried_if_that_is_wanted() {
     }
 }
 
-/// Two peers of one end, whose sessions have the same index, and whose addresses it learns
-/// from their datagrams. What the second sends is not taken for a replay of the first.
+/// Two peers of one end, whose sessions have the same index, and whose addresses it learns from
+/// their datagrams. Datagrams of the second are not taken for replays of the first.
 #[test]
 fn h1_a_second_peer_is_heard_and_may_roam() {
     let _alone = alone();
@@ -273,7 +273,7 @@ fn h1_a_second_peer_is_heard_and_may_roam() {
     });
     acks_of(&sites.server, &sites.host, &DOWNLOADS[..1], &near);
     let state = |n: usize| far.stats().peers[n].clone();
-    // From one port, and then, after it was stopped, from another.
+    // From one port, and after a restart from another.
     for port in [51_831, 51_832] {
         let mut config = sites.near_config("");
         config.device = "awtun1".into();
@@ -311,7 +311,7 @@ fn carrying_everything(sites: &Sites) -> (Daemon, Daemon) {
     (near, far)
 }
 
-/// DHCP, mDNS, MLD and the like concern the link that they leave by.
+/// DHCP, mDNS, MLD and the like concern the link through which they leave.
 #[test]
 fn what_is_for_the_link_is_not_carried() {
     const PAYLOAD: &[u8] = b"for the link";
@@ -321,7 +321,7 @@ fn what_is_for_the_link_is_not_carried() {
     let ends = carrying_everything(&sites);
     let arrived = Capture::start(&sites.far, "wan1");
     sites.near.run(|| {
-        // Nobody there answers for an address of the link.
+        // Nobody there answers for an address on the link.
         run_command(
             "ip",
             "neigh add 169.254.7.7 lladdr 02:00:00:00:00:07 dev wan0",
@@ -342,14 +342,14 @@ fn what_is_for_the_link_is_not_carried() {
         (arrived.count_with(PAYLOAD) == LINK.len()).then_some(())
     });
     arrived.end();
-    // Nor does what the kernel says on the tunnel's device itself leave by another one.
+    // The kernel's packets on the tunnel's device do not leave through another one either.
     for end in [&ends.0, &ends.1] {
         assert_eq!(end.stats().bypassed, 0, "{:#?}", end.stats());
     }
 }
 
-/// Each family has a port of its own, the tunnel carries short packets to everywhere, and
-/// still never its own datagrams.
+/// Each family has its own port, and the tunnel carries short packets to everywhere, but never its
+/// own datagrams.
 #[test]
 fn m8_the_tunnel_does_not_take_its_own_datagrams() {
     let _alone = alone();
@@ -359,7 +359,7 @@ fn m8_the_tunnel_does_not_take_its_own_datagrams() {
     until("all that was sent", || {
         (peer(&near).packets_in == peer(&far).packets_out).then_some(())
     });
-    // Bundles in bundles would have no end.
+    // Otherwise bundles would be carried in bundles endlessly.
     let datagrams = peer(&near).datagrams_out.packets;
     assert!(datagrams < stats.packets_in.packets, "{stats:#?}");
 }
@@ -369,17 +369,17 @@ fn a_flood_of_new_flows_passes_and_is_bounded() {
     let _alone = alone();
     let sites = Sites::new();
     let ends = sites.tunnel("flows = 16");
-    // Few packets wait for a neighbour that is not known yet.
+    // Few packets are queued for an unresolved neighbour.
     transfer(&sites.server, &sites.host, DOWNLOADS[0], 1000);
     let arrived = Capture::start(&sites.server, "net1");
-    // No more at a time than wait between two namespaces on a machine with much to do.
+    // No more at a time than a busy machine queues between two namespaces.
     for end in (500..=5000).step_by(500) {
         send_strange_acks(&sites, end - 500..end);
         until("they come", || {
             (arrived.count() >= usize::from(end)).then_some(())
         });
     }
-    // Those that are not read in time pass without the tunnel.
+    // ACKs that are not read in time bypass the tunnel.
     once(&ends[1], "most of them", |stats| {
         stats.packets_in.packets >= 500
     });
@@ -392,7 +392,7 @@ fn a_flood_of_new_flows_passes_and_is_bounded() {
     assert_eq!(ports.len(), 5000);
 }
 
-/// The way without a program: a mark, a rule, and a route, as docs/tunnel.md has them.
+/// The setup without a program: a mark, a rule and a route, as in docs/tunnel.md.
 #[test]
 fn acks_that_are_routed_here_by_marks() {
     let _alone = alone();
@@ -405,7 +405,7 @@ fn acks_that_are_routed_here_by_marks() {
     until("the tunnel", || (is_up(&near) && is_up(&far)).then_some(()));
     acks_of(&sites.server, &sites.host, &DOWNLOADS, &near);
     all_came(&near, &far);
-    // Without a peer the device has no carrier, and the rule leads nowhere.
+    // Without a peer the device has no carrier, and the rule has no effect.
     transfer_and(&sites.server, &sites.host, DOWNLOADS[0], 4 * BYTES, || {
         drop(far)
     });
@@ -420,7 +420,7 @@ fn acks_that_are_routed_here_by_marks() {
     sites.nothing_left();
 }
 
-/// The commands of docs/tunnel.md, word by word.
+/// The commands of docs/tunnel.md, verbatim.
 fn route_by_marks() {
     let page = include_str!("../../../../docs/tunnel.md");
     let (_, example) = page.split_once("<!-- by marks -->\n```sh\n").unwrap();
@@ -436,7 +436,7 @@ fn route_by_marks() {
     );
 }
 
-/// Two devices without link headers, and somebody who carries packets between them.
+/// Two devices without link headers, and a thread that carries packets between them.
 fn bare_link(sites: &Sites) -> (Arc<AtomicBool>, thread::JoinHandle<()>) {
     let ends = [(&sites.near, 1), (&sites.far, 2)].map(|(at, own)| {
         at.run(|| {
@@ -468,7 +468,7 @@ fn bare_link(sites: &Sites) -> (Arc<AtomicBool>, thread::JoinHandle<()>) {
     (stop, carrier)
 }
 
-/// What a device does not take is lost.
+/// Packets that a device does not accept are lost.
 fn to_end(end: &TunDevice, packet: &[u8]) {
     let _ = end.inject(packet);
 }
@@ -488,7 +488,8 @@ fn links_without_headers() {
     let near = sites.start(&sites.near, near_config());
     until("the tunnel", || (is_up(&near) && is_up(&far)).then_some(()));
     acks_of(&sites.server, &sites.host, &DOWNLOADS[..1], &near);
-    // What bypasses the tunnel was routed and translated before it was taken, and is not again.
+    // What bypasses the tunnel was routed and translated before it was taken, and must not be
+    // again.
     let table = "table ip awt { chain out { type filter hook output priority 0; \
                  meta mark 0x6177 meta l4proto tcp counter ; } ; }";
     sites.near.run(|| run_command("nft", table));
@@ -533,7 +534,7 @@ fn a_peer_among_others_is_found_by_its_key_and_followed_when_it_moves() {
         (is_up(&near) && real(&far).up).then_some(())
     });
     drop(near);
-    // The same key from another port: a router on the way forgot the old one.
+    // The same key from another port: a router on the path has lost the old mapping.
     let mut moved = sites.near_config("");
     for listen in &mut moved.listen {
         listen.set_port(40_000);
@@ -555,8 +556,8 @@ fn a_peer_among_others_is_found_by_its_key_and_followed_when_it_moves() {
     );
 }
 
-/// The far end moves, and the near one follows. Then it is back, and waits to be contacted: the near
-/// end tries the address of its configuration as well.
+/// The far end moves, and the near one follows. Then it returns and waits to be contacted: the near
+/// end also tries the configured address.
 #[test]
 fn a_peer_that_moved_is_found_where_it_was_before() {
     let _alone = alone();
@@ -581,7 +582,7 @@ fn a_peer_that_moved_is_found_where_it_was_before() {
     });
 }
 
-/// A peer that was restarted answers initiations alone, so these have to go to both addresses.
+/// A restarted peer answers only initiations, so these must go to both addresses.
 #[test]
 fn a_peer_that_moved_and_was_restarted_is_found_where_it_is() {
     let _alone = alone();

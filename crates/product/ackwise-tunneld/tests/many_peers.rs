@@ -1,5 +1,5 @@
-//! One end with two live peers: they move and restart in mid-transfer, one of them lies, and
-//! it is flooded with handshakes. What the honest ones carry arrives byte by byte.
+//! One end with two live peers: they move and restart during transfers, one of them lies, and the
+//! end is flooded with handshakes. What the honest peers carry arrives byte for byte.
 
 mod common;
 
@@ -23,9 +23,9 @@ use common::{
 use nix::sys::socket::MsgFlags;
 
 const BYTES: usize = 4_000_000;
-/// Where the hosts of the branches listen.
+/// The addresses on which the branches' hosts listen.
 const DOWN: [&str; 2] = ["10.9.1.1:5001", "10.9.2.1:5001"];
-/// The address of the centre that the branches use.
+/// The centre's addresses that the branches use.
 const CENTRE: [&str; 2] = ["10.9.3.2", "10.9.4.2"];
 
 const TOPOLOGY: Topology = Topology {
@@ -46,8 +46,8 @@ const TOPOLOGY: Topology = Topology {
     ],
 };
 
-/// Two branches that download from a server behind the centre; the ACKs of each go by a tunnel
-/// from its router to that of the centre.
+/// Two branches that download from a server behind the centre. The ACKs of each pass through a
+/// tunnel from its router to the centre's.
 struct Branches {
     hosts: [Netns; 2],
     routers: [Netns; 2],
@@ -71,7 +71,7 @@ impl Branches {
             centre_key: write_key(keys.path(), "centre"),
             keys,
         };
-        // An ACK for every two segments, as on a wire, not for every 64 KiB.
+        // An ACK for every two segments, as on a wire, and not for every 64 KiB.
         for (end, device) in [
             (&branches.hosts[0], "lan0"),
             (&branches.hosts[1], "lan0"),
@@ -88,7 +88,7 @@ impl Branches {
         Config::load(&path).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The end that both branches speak to, whose addresses it learns from them.
+    /// The end that both branches contact, and which learns their addresses from them.
     fn start_centre(&self) -> Daemon {
         let mut text = "private_key = \"centre\"\n".to_owned();
         for (n, keys) in self.branch_keys.iter().enumerate() {
@@ -118,14 +118,13 @@ impl Branches {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Downloads to a branch until ACKs have passed its tunnel; a machine with much to do makes
-    /// few.
+    /// Downloads to a branch until ACKs have passed its tunnel; a busy machine makes few.
     fn used(&self, n: usize, end: &Daemon) {
         until("the tunnel", || is_up(end).then_some(()));
         let before = peer(end).packets_in.packets;
         for _ in 0..10 {
             transfer(&self.server, &self.hosts[n], DOWN[n], BYTES);
-            // The counters are some times a second those of now.
+            // The counters are updated several times per second.
             thread::sleep(Duration::from_millis(120));
             if peer(end).packets_in.packets > before + 100 {
                 return;
@@ -140,7 +139,7 @@ impl Branches {
         }
     }
 
-    /// The first branch gets another address in mid-transfer, and loses the one it had.
+    /// The first branch gets another address during a transfer, and loses its old one.
     fn first_branch_moves(&self) {
         self.routers[0].run(|| {
             std::fs::write("/proc/sys/net/ipv4/conf/wan0/promote_secondaries", "1").unwrap();
@@ -156,8 +155,7 @@ fn of(centre: &Daemon, n: usize) -> PeerStats {
     centre.stats().peers[n].clone()
 }
 
-/// Both download at once; meanwhile the one moves, and the process of the other ends and
-/// starts again.
+/// Both download at once. Meanwhile one moves, and the other's process ends and restarts.
 #[test]
 fn two_peers_that_move_and_restart() {
     let _alone = alone();
@@ -207,13 +205,13 @@ fn two_peers_that_move_and_restart() {
 
 const SYN: u8 = 2;
 const ACK: u8 = 16;
-/// Between two rounds of lies, of some 200 datagrams each: how many a second is a question of
-/// the CPU, which this test does not ask. A peer that sends more than one core reads starves
-/// the others, as it would any server.
+/// The pause between two rounds of lies of some 200 datagrams each. The rate that the end can bear
+/// depends on the CPU, which is not tested here: a peer that sends more than one core can read
+/// starves the others, as with any server.
 const PAUSE: Duration = Duration::from_millis(40);
-/// Datagrams of the past that the liar changes, cuts and replays in each round.
+/// The number of earlier datagrams that the liar changes, truncates and replays in each round.
 const REPLAYED: usize = 50;
-/// The port of what the liar says in the name of others.
+/// The port of packets that the liar forges in the name of others.
 const FORGED: u16 = 666;
 
 /// A segment without payload from an address to port 7 of the server.
@@ -233,7 +231,7 @@ fn segment(from: [u8; 4], port: u16, flags: u8, number: u32) -> Vec<u8> {
     packet
 }
 
-/// The second branch, with its true key, but without the daemon.
+/// The second branch, with its true key but without the daemon.
 struct Liar {
     tunnel: Tunnel,
     socket: UdpSocket,
@@ -269,7 +267,7 @@ impl Liar {
         }
     }
 
-    /// Gives packets to the tunnel, and does what is due. Every datagram leaves twice.
+    /// Passes packets to the tunnel, and performs what is due. Every datagram is sent twice.
     fn step(&mut self, packets: &[Vec<u8>]) {
         let now = self.began.elapsed().as_nanos() as u64 + 1;
         let mut room = [0; 2048];
@@ -298,24 +296,25 @@ impl Liar {
         });
     }
 
-    /// A round of everything that it can think of. New flows each time.
+    /// One round of every attack, with new flows each time.
     fn lie(&mut self, round: u32) {
         let own = |n: u32| [10, 9, 2, (n >> 16) as u8 | 1];
         let mut packets = Vec::new();
         for n in 0..200 {
             let number = (round * 200 + n).wrapping_mul(0x9e37_79b9);
-            // Its own flows, more than anybody keeps.
+            // Its own flows, more than the other end can track.
             let port = 0x8000 | (round * 200 + n) as u16;
             packets.push(segment(own(round * 200), port, ACK, number));
         }
-        // In the name of the other branch, of the centre, of the server; and what is no ACK.
+        // In the name of the other branch, of the centre, of the server; and packets that are not
+        // ACKs.
         for from in [[10, 9, 1, 1], [10, 9, 3, 1], [10, 9, 5, 2], [127, 0, 0, 1]] {
             packets.push(segment(from, FORGED, ACK, round));
             packets.push(segment(from, FORGED, SYN, round));
         }
         packets.push(segment([10, 9, 2, 1], FORGED, SYN, round));
         self.step(&packets);
-        // Datagrams that are cut, changed, or from before.
+        // Datagrams that are truncated, changed, or replayed.
         for (n, datagram) in self.sent.iter().enumerate() {
             let mut changed = datagram.clone();
             let at = (round as usize * 7 + n) % changed.len();
@@ -327,8 +326,8 @@ impl Liar {
     }
 }
 
-/// The second peer is authentic and hostile: it speaks for others, opens more flows than there
-/// is memory for, changes, cuts and replays its datagrams. The first one does not notice.
+/// The second peer is authentic and hostile: it sends for others, opens more flows than there is
+/// memory for, and changes, truncates and replays its datagrams. The first one is not affected.
 #[test]
 fn a_peer_that_lies_replays_and_floods() {
     let _alone = alone();
@@ -379,7 +378,7 @@ fn a_peer_that_lies_replays_and_floods() {
         frame.get(12..14) == Some(&[8, 0]) && frame.get(34..36) == Some(&FORGED.to_be_bytes())
     });
     assert_eq!(forged.count(), 0, "what the liar said for others arrived");
-    // On a busy machine a sign of life may be late for once.
+    // On a busy machine the peer may time out for a moment.
     let honest_stats = until("the honest peer is up", || {
         let stats = of(&centre, 0);
         stats.up.then_some(stats)
@@ -403,8 +402,8 @@ fn a_peer_that_lies_replays_and_floods() {
     branches.nothing_left();
 }
 
-/// Handshakes of initiators without a peer, who know the public key of the centre, each from another
-/// address that is not theirs.
+/// Handshakes of initiators that are no peers but know the public key of the centre, each from a
+/// different address that is not theirs.
 struct Flood {
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
@@ -413,7 +412,7 @@ struct Flood {
 
 impl Flood {
     fn start(branches: &Branches, per_second: u64) -> Self {
-        // Answers have a way to go, and nobody gets them.
+        // Answers have a route, and nobody receives them.
         branches
             .centre
             .run(|| ip("route replace 198.18.0.0/15 via 10.9.4.1"));
@@ -490,14 +489,15 @@ fn send_from(socket: &OwnedFd, n: u32, datagram: &[u8]) {
     raw_socket::send(socket, &packet, [10, 9, 4, 2].into(), MsgFlags::empty()).unwrap();
 }
 
-/// 10,000 handshakes a second: ACKs go on, with less CPU time for handshakes than they would take
-/// on a slow machine. At 500 a second a peer that starts again gets its session, for which it has
-/// to prove its address. The goodputs are printed, not asserted: a busy machine has its own.
+/// 10,000 handshakes per second: ACKs continue, with less CPU time for handshakes than they would
+/// take on a slow machine. At 500 per second a peer that restarts gets its session, for which it
+/// must prove its address. The goodputs are printed, not asserted, since they vary on a busy
+/// machine.
 #[test]
 fn handshakes_from_addresses_of_nobody() {
     let _alone = alone();
     let branches = Branches::new();
-    // Spaced, as from a wire.
+    // Spaced as on a wire.
     branches.centre.run(|| {
         run_command(
             "tc",

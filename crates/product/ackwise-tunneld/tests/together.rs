@@ -1,5 +1,5 @@
-//! Restored packets that the kernel gets many at a time: the same ones, once each, in their
-//! order, without rights, and also where the kernel would rather not.
+//! Restored packets that the kernel receives in batches: the same ones, once each, in order,
+//! without privileges, and also where the kernel does not cooperate.
 
 mod common;
 
@@ -20,16 +20,16 @@ use aya::programs::{ProgramInfo, loaded_programs};
 use common::{Capture, Sites, ack_from, alone, ip, is_up, peer, transfer, until};
 use nix::sys::socket::MsgFlags;
 
-/// How many flows there are of each family.
+/// The number of flows of each family.
 const FLOWS: u16 = 4;
 const EACH: u32 = 60;
 const FIRST_PORT: u16 = 20_000;
 const PERIOD: &str = "period = \"20 ms\"\nfollow_rtt = false";
 
-/// What a flow's port has sent, or what has come from it.
+/// The packets that were sent from a flow's port, or that arrived from it.
 type Flows = BTreeMap<u16, Vec<Vec<u8>>>;
 
-/// ACKs that advance, of all flows in turns, begun anew for each `round`.
+/// Advancing ACKs of all flows in turn, starting over for each `round`.
 fn acks(round: u32) -> Vec<(u16, Vec<u8>)> {
     let numbers = (0..EACH).map(|n| 1 + (round * EACH + n) * 2896);
     let flows = 0..2 * FLOWS;
@@ -62,7 +62,7 @@ fn ack(v4: bool, flow: u16, number: u32) -> Vec<u8> {
     packet
 }
 
-/// The server's address.
+/// The address of the server.
 fn server(v4: bool) -> IpAddr {
     if v4 {
         IpAddr::from([10, 9, 3, 2])
@@ -83,7 +83,7 @@ fn send(sites: &Sites, packets: &[(u16, Vec<u8>)]) {
     });
 }
 
-/// What each flow has in these frames, on any hop.
+/// The packets of each flow in these frames, in the form that is the same at every hop.
 fn by_flow<'a>(frames: impl Iterator<Item = &'a [u8]>) -> Flows {
     let mut flows = Flows::new();
     for frame in frames {
@@ -108,9 +108,8 @@ fn as_sent(packets: &[(u16, Vec<u8>)]) -> Flows {
     by_flow(frames.collect::<Vec<_>>().iter().map(Vec::as_slice))
 }
 
-/// Sends a round, and checks that it arrives as it is. On a machine with too much to do
-/// ACKs pass the tunnel by, and may be overtaken: of such a round it is only asked that
-/// each comes once. Whether all were in the tunnel.
+/// Sends a round, and checks that it arrives unchanged. On a busy machine ACKs bypass the tunnel,
+/// and may be overtaken: then each must only arrive once. Returns whether all were in the tunnel.
 fn round(sites: &Sites, ends: &[Daemon; 2], number: u32) -> bool {
     let [far, near] = ends;
     let beside = |stats: &Stats| stats.unattended + stats.overrun + stats.bypassed;
@@ -119,7 +118,7 @@ fn round(sites: &Sites, ends: &[Daemon; 2], number: u32) -> bool {
     let capture = Capture::start(&sites.server, "net1");
     send(sites, &packets);
     let all = packets.len() as u64;
-    // The counters are some times a second those of now.
+    // The counters are updated several times per second.
     until("all of them", || {
         let restored = peer(far).packets_out.packets - before.0;
         (restored + beside(&near.stats()) - before.1 >= all).then_some(())
@@ -151,13 +150,13 @@ fn round(sites: &Sites, ends: &[Daemon; 2], number: u32) -> bool {
     whole
 }
 
-/// Both ends; the far one is made as `start` does it.
+/// Creates both ends, the far one by `start`.
 fn tunnel(sites: &Sites, start: impl FnOnce(Config) -> Daemon + Send) -> [Daemon; 2] {
     let config = sites.far_config(PERIOD);
     let far = sites.far.run(|| start(config));
     let ends = [far, sites.start(&sites.near, sites.near_config(PERIOD))];
     until("the tunnel", || ends.iter().all(is_up).then_some(()));
-    // Neighbours get to know each other: for unknown ones few packets are kept.
+    // Let neighbours resolve each other: few packets are queued for unresolved ones.
     for to in ["10.9.1.1:5001", "[fd09:1::1]:5001"] {
         transfer(&sites.server, &sites.host, to, 10_000);
     }
@@ -175,7 +174,7 @@ fn hundreds_arrive_as_they_were_without_any_right() {
     });
     let whole = (0..10).filter(|n| round(&sites, &ends, *n)).count();
     assert!(whole > 0, "{:#?}", ends[1].stats());
-    // As they come in, nothing before and behind them.
+    // As they arrive, with nothing before or after them.
     let capture = Capture::start(&sites.far, "awtun0");
     round(&sites, &ends, 10);
     let mut lens: Vec<usize> = capture.end().iter().map(Vec::len).collect();
@@ -211,7 +210,7 @@ fn a_kernel_that_refuses_gets_them_one_by_one() {
     transfer(&sites.server, &sites.host, "10.9.1.1:5001", 4_000_000);
 }
 
-/// Without the device that the program hangs on each call would take long.
+/// Without the device that the program is attached to, each call would take long.
 #[test]
 fn the_device_of_the_program_is_deleted() {
     let _alone = alone();
@@ -240,7 +239,7 @@ fn refuse_test_runs() {
 
 extern "C" fn nothing(_signal: libc::c_int) {}
 
-/// A signal ends the kernel's work between two lists of packets; the others are written.
+/// A signal ends the kernel's work between two batches of packets; the others are written.
 #[test]
 fn signals_in_between_lose_and_double_nothing() {
     let _alone = alone();
@@ -286,7 +285,7 @@ fn signals_in_between_lose_and_double_nothing() {
     assert_eq!(ends[0].stats().restored.delivery, Delivery::Batched);
 }
 
-/// Says that it is over, also when the test fails.
+/// Reports the end, also when the test fails.
 struct AtEnd<'a>(&'a AtomicBool);
 
 impl Drop for AtEnd<'_> {
@@ -330,8 +329,8 @@ struct TestRun {
     pad: u32,
 }
 
-/// The program that receives packets, which one of them waits for, run as if by a device of
-/// this namespace: what it says, and how many it took.
+/// Runs the program that receives packets, for which one of them waits, as if through a device of
+/// this namespace. Returns its verdict, and how many packets it took.
 fn run_as_if_by(info: ProgramInfo, device: &str) -> (u32, u32) {
     const LONGEST: usize = 128;
     const XDP_MD: usize = 24;
@@ -364,7 +363,7 @@ fn run_as_if_by(info: ProgramInfo, device: &str) -> (u32, u32) {
         context_in: context.as_ptr() as u64,
         ..TestRun::default()
     };
-    // SAFETY: an attribute of the size that is said; what it points to outlives the call.
+    // SAFETY: an attribute of the given size; what it points to outlives the call.
     let done = unsafe {
         libc::syscall(
             libc::SYS_bpf,
@@ -376,12 +375,12 @@ fn run_as_if_by(info: ProgramInfo, device: &str) -> (u32, u32) {
     assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
     let said = run.said;
     let taken = u32::from_ne_bytes(shared[..4].try_into().unwrap());
-    // SAFETY: as it was mapped; nothing refers to it any more.
+    // SAFETY: as it was mapped; nothing refers to it any longer.
     unsafe { libc::munmap(shared.as_mut_ptr().cast(), size) };
     (said, taken)
 }
 
-/// The numbers of the BPF programs that this process has descriptors of.
+/// The ids of the BPF programs of which this process has descriptors.
 fn own_programs() -> Vec<u32> {
     let files = std::fs::read_dir("/proc/self/fdinfo").unwrap().flatten();
     let texts = files.flat_map(|file| std::fs::read_to_string(file.path()));
@@ -393,7 +392,7 @@ fn own_programs() -> Vec<u32> {
         .collect()
 }
 
-/// Whoever has the program needs no right to run it, and says by which device.
+/// A process with the program's descriptor needs no privilege to run it, and chooses the device.
 #[test]
 fn packets_come_in_by_the_tunnel_s_own_device_only() {
     const XDP_DROP: u32 = 1;

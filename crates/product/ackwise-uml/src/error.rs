@@ -1,8 +1,8 @@
-//! Why a machine could not be booted, or did not come to its end.
+//! Errors of booting and running a machine.
 
 use std::io;
 
-/// Why a machine could not be booted, or did not come to its end.
+/// Why a machine could not be booted, or did not finish.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no kernel to boot.
@@ -13,7 +13,7 @@ pub enum Error {
         /// How to get it.
         mend: String,
     },
-    /// The kernel that somebody named is not there: bad input.
+    /// The kernel that was named does not exist: bad input.
     #[error("{what}\n  {mend}")]
     NoSuchKernel {
         /// How it was named, and what is missing.
@@ -24,23 +24,23 @@ pub enum Error {
     /// The host's operating system refused something.
     #[error("{what}: {source}")]
     Os {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
     /// The machine failed.
     #[error("the virtual machine {what}; the end of its console:\n  {console}")]
     Failed {
-        /// What it did.
+        /// What happened to it.
         what: String,
-        /// The last lines that it printed.
+        /// The last lines of its console.
         console: String,
     },
 }
 
 impl Error {
-    /// Wraps an error of the system with what was tried.
+    /// Wraps a system error with the operation.
     pub(crate) fn os(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Os { what, source }

@@ -1,4 +1,4 @@
-//! Where the kernel is, and which it is.
+//! Finds the kernel to boot, and identifies it.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -11,25 +11,25 @@ use std::str::FromStr;
 
 use crate::Error;
 
-/// Names a kernel, as [`Choice`] reads it, to use instead of 6.12.
+/// The variable that names a kernel to use instead of 6.12, in the form of [`Choice`].
 pub const VARIABLE: &str = "ACKWISE_KERNEL";
 
-/// A line of Linux releases that `kernel/build um` makes a kernel of.
+/// A line of Linux releases for which `kernel/build um` builds a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
-    /// 6.12, with the series of `kernel/patches`: what runs if nothing else is asked for.
+    /// 6.12 with the series of `kernel/patches`: the default.
     Linux6_12,
-    /// The newest 7.x of Debian, without the series: it negotiates AccECN.
+    /// Debian's newest 7.x, without the series. It negotiates AccECN.
     Linux7,
-    /// 6.12 as above, with nftables: for rule sets under test.
+    /// 6.12 as above plus nftables, for testing rule sets.
     Netfilter,
 }
 
 impl Release {
-    /// All that there are.
+    /// All releases.
     pub const ALL: [Self; 3] = [Self::Linux6_12, Self::Linux7, Self::Netfilter];
 
-    /// Its name on the command line.
+    /// The name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -39,7 +39,7 @@ impl Release {
         }
     }
 
-    /// The directory in which `kernel/build` leaves what it made last.
+    /// The directory of the kernel that `kernel/build` built last.
     const fn directory(self) -> &'static str {
         match self {
             Self::Linux6_12 => "um-ackwise",
@@ -48,7 +48,7 @@ impl Release {
         }
     }
 
-    /// The command that makes it.
+    /// The command that builds it.
     const fn command(self) -> &'static str {
         match self {
             Self::Linux6_12 => "kernel/build um",
@@ -60,12 +60,12 @@ impl Release {
     }
 }
 
-/// Which kernel to boot: `6.12`, `7`, or the path of an image.
+/// The kernel to boot: `6.12`, `7`, or the path of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Choice {
-    /// What `kernel/build` made last of a release.
+    /// The kernel of a release that `kernel/build` built last.
     Release(Release),
-    /// A program.
+    /// The path of an image.
     Image(PathBuf),
 }
 
@@ -101,23 +101,23 @@ impl fmt::Display for Choice {
 /// A User Mode Linux kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
-    /// The program.
+    /// The path of the program.
     pub image: PathBuf,
-    /// What was built, in words, for the record; the same on every machine.
+    /// A description of the build, for the record; the same on every machine.
     pub about: Option<String>,
-    /// Version of the package that it was built from, e.g. `6.12.95-1`.
+    /// The version of the package that it was built from, e.g. `6.12.95-1`.
     pub version: Option<String>,
-    /// Digest of all that went into it but the compiler.
+    /// A digest of everything that went into it, except the compiler.
     pub sources: Option<String>,
 }
 
 impl Kernel {
-    /// The kernel that is wanted, or that of [`VARIABLE`], or what `kernel/build`
-    /// made last of 6.12.
+    /// Finds the kernel `wanted`, or that of [`VARIABLE`], or the 6.12 that `kernel/build` built
+    /// last.
     ///
     /// # Errors
-    /// [`Error::NoSuchKernel`] if one was named that is not there, [`Error::Missing`] if none
-    /// was named and 6.12 was not built.
+    /// [`Error::NoSuchKernel`] if the one that was named does not exist, [`Error::Missing`] if none
+    /// was named and 6.12 has not been built.
     pub fn find(wanted: Option<&Choice>) -> Result<Self, Error> {
         let named = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
         let (choice, asked) = match (wanted, named) {
@@ -132,7 +132,7 @@ impl Kernel {
             Choice::Release(release) => (built(release)?, release.command()),
             Choice::Image(path) => (path, Release::Linux6_12.command()),
         };
-        // Its link moves when another is built; this run stays with what it has.
+        // The link changes when another kernel is built; this run keeps its own.
         let image = program(&image).map_err(|error| {
             let what = format!(
                 "there is no kernel for virtual time at {}: {error}",
@@ -183,7 +183,7 @@ impl Kernel {
     }
 }
 
-/// The program at a path, by the name that it has without links.
+/// The program at a path, with links resolved.
 fn program(path: &Path) -> io::Result<PathBuf> {
     let path = fs::canonicalize(path)?;
     let meta = path.metadata()?;
@@ -196,7 +196,7 @@ fn program(path: &Path) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// What [`VARIABLE`] names; `asked` says so in an error.
+/// Parses [`VARIABLE`]; `asked` names its source in an error.
 fn from_environment(name: OsString, asked: &str) -> Result<Choice, Error> {
     let text = match name.into_string() {
         Ok(text) => text,
@@ -211,7 +211,7 @@ fn from_environment(name: OsString, asked: &str) -> Result<Choice, Error> {
     })
 }
 
-/// Where `kernel/build` leaves what it made last of a release.
+/// The kernel of a release that `kernel/build` built last.
 fn built(release: Release) -> Result<PathBuf, Error> {
     let cache = std::env::var_os("XDG_CACHE_HOME")
         .filter(|value| !value.is_empty())

@@ -1,9 +1,9 @@
 //! Boots a Linux kernel as a child process, in virtual time and without root.
 //!
-//! The kernel is User Mode Linux. With `time-travel=inf-cpu` its clock stands
-//! still while anything computes, and jumps to the next timer when all wait. What
-//! happens inside depends on the kernel, the first program and the seed, and on
-//! nothing of the host. See `docs/decisions/0014-virtual-time.md`.
+//! The kernel is User Mode Linux. With `time-travel=inf-cpu` its clock stops while anything
+//! computes, and jumps to the next timer when everything waits. What happens inside depends on the
+//! kernel, the first program and the seed, and on nothing of the host. See
+//! `docs/decisions/0014-virtual-time.md`.
 
 mod error;
 mod kernel;

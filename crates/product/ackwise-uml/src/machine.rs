@@ -1,4 +1,4 @@
-//! A virtual machine as a child process of this one.
+//! A virtual machine as a child process.
 
 use std::fs::{self, File};
 use std::io;
@@ -21,25 +21,24 @@ use crate::kernel::Kernel;
 use crate::owner::{Naming, is_left_over};
 use crate::patience::Patience;
 
-/// The guest's memory. What it does not touch takes no room on the host.
+/// The guest's memory. Untouched memory uses no space on the host.
 const MEMORY_MIB: u64 = 512;
-/// Files in memory, on most systems.
+/// A file system in memory, on most systems.
 const SHARED: &str = "/dev/shm";
-/// How often the host looks at a machine.
+/// How often the host checks a machine.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// A machine that makes no progress for so much CPU time, or uses none for so long, is taken
-/// for stuck, however busy the host is.
+/// A machine that makes no progress for this much CPU time, or uses none for this long, counts as
+/// stuck, however busy the host is.
 const MAX_WITHOUT_PROGRESS: Duration = Duration::from_secs(300);
-/// How many lines of the console are shown when a machine fails.
+/// The number of console lines shown when a machine fails.
 const CONSOLE_LINES: usize = 25;
-/// Virtual time starts here (2023-11-14), in seconds since 1970: certificates and
-/// file times of the host matter to nobody inside, but a clock at 1970 upsets some
-/// programs.
+/// The start of virtual time (2023-11-14), in seconds since 1970. Certificates and file times of
+/// the host do not matter inside, but a clock at 1970 confuses some programs.
 const EPOCH_S: u64 = 1_700_000_000;
 /// The guest's first program, in the machine's directory.
 pub const INIT: &str = "init";
 
-/// A machine that runs, and its directory. Both are gone when this is dropped.
+/// A running machine and its directory. Dropping it ends the one and removes the other.
 #[derive(Debug)]
 pub struct Machine {
     directory: TempDir,
@@ -51,24 +50,23 @@ pub struct Machine {
 /// How a machine ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// It powered off, or failed: what its first program left in the directory tells.
+    /// It powered off or failed; the files that its first program left in the directory tell which.
     ByItself(ExitStatus),
     /// The caller no longer wanted it.
     Cancelled,
 }
 
 impl Machine {
-    /// Boots a kernel on the host's files, read-only. `prepare` is given the machine's
-    /// directory, which both sides see, and must put the guest's first program there as
-    /// [`INIT`]; `argument` is passed to that program. The guest's random numbers come
-    /// from `seed`.
+    /// Boots a kernel on the host's files, read-only. `prepare` gets the machine's directory, which
+    /// both sides see, and must put the guest's first program there as [`INIT`]; `argument` is
+    /// passed to that program. The guest's random numbers come from `seed`.
     ///
-    /// The guest finds the directory as `/proc/self/cwd` of the host's `/proc`, before it
-    /// mounts its own: nothing of it need be on the command line, which would change the
-    /// guest's random numbers.
+    /// The guest finds the directory as `/proc/self/cwd` in the host's `/proc`, before it mounts
+    /// its own. So its path is not on the command line, which would change the guest's random
+    /// numbers.
     ///
     /// # Errors
-    /// The host refused something, or `prepare` failed.
+    /// If the host refuses something, or `prepare` fails.
     pub fn boot(
         kernel: &Kernel,
         argument: &str,
@@ -88,7 +86,7 @@ impl Machine {
         command
             .arg0("linux")
             .args(arguments(seed, argument))
-            // The environment lies where the machine's memory might begin.
+            // The environment is stored where the machine's memory might begin.
             .env_clear()
             .env("TMPDIR", ".")
             .current_dir(at)
@@ -100,8 +98,8 @@ impl Machine {
         unsafe {
             command.pre_exec(|| {
                 set_pdeathsig(Signal::SIGKILL)?;
-                // Where the stack and the libraries lie decides how much memory
-                // the guest finds, and so what it does.
+                // The placement of the stack and the libraries determines how much memory the guest
+                // finds, and so what it does.
                 let now = personality::get()?;
                 personality::set(now | Persona::ADDR_NO_RANDOMIZE)?;
                 Ok(())
@@ -125,12 +123,11 @@ impl Machine {
         self.directory.path()
     }
 
-    /// Waits for the end. `progress` says how far the guest is, in a unit of its own;
-    /// a machine that does not get further for five minutes of CPU time is killed. `cancelled`
-    /// is asked all the time.
+    /// Waits for the end. `progress` says how far the guest is, in a unit of its own; a machine
+    /// that does not advance for five minutes of CPU time is killed. `cancelled` is polled.
     ///
     /// # Errors
-    /// The machine is stuck, or the host refused something.
+    /// If the machine is stuck, or the host refuses something.
     pub fn wait(
         &mut self,
         cancelled: impl Fn() -> bool,
@@ -163,7 +160,7 @@ impl Machine {
         }
     }
 
-    /// An error that says what the machine did, with the end of its console.
+    /// An error that says what happened to the machine, with the end of its console.
     #[must_use]
     pub fn failed(&self, what: &str) -> Error {
         let bytes = fs::read(self.directory.path().join("console")).unwrap_or_default();
@@ -181,8 +178,8 @@ impl Drop for Machine {
         if self.ended {
             return;
         }
-        // The machine's own processes are of its group; those of the guest die
-        // with it, because it traces them so.
+        // The machine's own processes are in its process group; the guest's processes die with it,
+        // because it traces them with that option.
         if let Ok(id) = i32::try_from(self.child.id()) {
             let _ = killpg(Pid::from_raw(id), Signal::SIGKILL);
         }
@@ -193,13 +190,13 @@ impl Drop for Machine {
 /// Puts the guest's first program into a machine's directory.
 ///
 /// # Errors
-/// The link cannot be made.
+/// If the link cannot be created.
 pub fn link_init(directory: &Path, program: &Path) -> io::Result<()> {
     symlink(program, directory.join(INIT))
 }
 
-/// The kernel's command line is the same for every machine and every host, but for the
-/// seed: the guest mixes it into its random numbers.
+/// The kernel's command line is the same for every machine and host except for the seed, since the
+/// guest mixes it into its random numbers.
 fn arguments(seed: u64, argument: &str) -> Vec<String> {
     [
         // Zero would mean the host's random numbers.
@@ -214,7 +211,7 @@ fn arguments(seed: u64, argument: &str) -> Vec<String> {
         "ro".to_owned(),
         // It would hide the host's /dev/shm, and the job in it, before init runs.
         "devtmpfs.mount=0".to_owned(),
-        // The host's /proc is seen on its files: this is the job's directory.
+        // The host's /proc is visible among its files: this is the job's directory.
         format!("init=/proc/self/cwd/{INIT}"),
         "con=null".to_owned(),
         "con0=fd:0,fd:1".to_owned(),
@@ -226,8 +223,7 @@ fn arguments(seed: u64, argument: &str) -> Vec<String> {
     .into()
 }
 
-/// Removes the directories of processes that were killed. Their machines went
-/// with them.
+/// Removes the directories of killed processes. Their machines died with them.
 pub fn remove_leftovers() {
     for parent in [PathBuf::from(SHARED), std::env::temp_dir()] {
         for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
@@ -235,7 +231,7 @@ pub fn remove_leftovers() {
             if !name.to_str().is_some_and(is_left_over) {
                 continue;
             }
-            // A process of another container is not seen, but its lock is.
+            // A process in another container is not visible, but its lock is.
             if lock(&entry.path()).is_ok() {
                 // Another process may be removing it just now.
                 let _ = fs::remove_dir_all(entry.path());
@@ -244,20 +240,20 @@ pub fn remove_leftovers() {
     }
 }
 
-/// Held as long as a directory is in use.
+/// Takes the lock that is held while a directory is in use.
 fn lock(directory: &Path) -> io::Result<Flock<File>> {
     Flock::lock(File::open(directory)?, FlockArg::LockExclusiveNonblock)
         .map_err(|(_, errno)| errno.into())
 }
 
-/// The bytes that are free, which may be more than 32 bits hold where the fields have no more.
+/// The free bytes, which may exceed 32 bits where the fields have no more.
 #[allow(clippy::useless_conversion, reason = "32 bits on 32-bit glibc")]
 fn free_bytes(stat: &Statvfs) -> u64 {
     u64::from(stat.blocks_available()).saturating_mul(u64::from(stat.fragment_size()))
 }
 
-/// A directory for a run: in memory if there is room, since the guest's memory
-/// is a file beside it.
+/// Creates a directory for a run: in memory if there is room, since the guest's memory is a file
+/// there.
 fn directory() -> Result<TempDir, Error> {
     let shared = PathBuf::from(SHARED);
     let room = statvfs(&shared).map_or(0, |stat| free_bytes(&stat));

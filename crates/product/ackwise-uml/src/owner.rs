@@ -1,4 +1,4 @@
-//! Names that tell which process made a thing, so that what a killed process left
+//! Names that identify the process that created something, so that what a killed process left
 //! behind can be told from what is in use.
 
 use std::fs;
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The first part of every name.
 const PREFIX: &str = "ackwise";
 
-/// Distinguishes sets of names of one process.
+/// Distinguishes the sets of names of one process.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// Names for the things of one run, unlike those of any other run.
+/// Names for everything in one run, different from those of any other run.
 #[derive(Debug, Clone)]
 pub struct Naming {
     stem: String,
@@ -28,7 +28,7 @@ impl Naming {
         }
     }
 
-    /// The name for a node, or for anything else that is called `what` in this run.
+    /// The name for a node, or for anything else called `what` in this run.
     #[must_use]
     pub fn of(&self, what: &str) -> String {
         format!("{}-{what}", self.stem)
@@ -41,8 +41,8 @@ impl Naming {
     }
 }
 
-/// Returns when a process began, in clock ticks since boot. A process id is used
-/// again; the pair of both is not.
+/// Returns the start time of a process in clock ticks since boot. A process id is reused; the pair
+/// of id and start time is not.
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The command may contain spaces and parentheses; fields follow the last one.
@@ -50,7 +50,7 @@ fn start_time(pid: u32) -> Option<u64> {
     fields.split_whitespace().nth(19)?.parse().ok()
 }
 
-/// Returns the process (id, start time) that made a thing of that name.
+/// Returns the process (id, start time) that created something with this name.
 fn owner(name: &str) -> Option<(u32, u64)> {
     let mut parts = name.strip_prefix(PREFIX)?.strip_prefix('-')?.splitn(4, '-');
     let pid = parts.next()?.parse().ok()?;
@@ -60,13 +60,13 @@ fn owner(name: &str) -> Option<(u32, u64)> {
     Some((pid, started))
 }
 
-/// Whether a name is one of [`Naming`]'s, of any process.
+/// Returns whether a name is one of [`Naming`]'s, from any process.
 #[must_use]
 pub fn is_of_ackwise(name: &str) -> bool {
     owner(name).is_some()
 }
 
-/// Whether a name of [`Naming`] was given by a process that has ended.
+/// Returns whether a name of [`Naming`] is from a process that has ended.
 #[must_use]
 pub fn is_left_over(name: &str) -> bool {
     owner(name).is_some_and(|(pid, started)| start_time(pid) != Some(started))

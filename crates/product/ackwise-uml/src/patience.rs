@@ -3,8 +3,8 @@ use std::time::{Duration, Instant};
 
 use nix::unistd::{SysconfVar, sysconf};
 
-/// Tells whether a process that gets no further is stuck: by the CPU time that it used, or by the
-/// real time in which it used none. So a busy computer does not end it.
+/// Decides whether a process without progress is stuck, by the CPU time that it used or by the real
+/// time in which it used none. So a busy host does not end it.
 #[derive(Debug)]
 pub struct Patience {
     limit: Duration,
@@ -14,7 +14,7 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// For a process that has just begun.
+    /// Starts for a new process.
     #[must_use]
     pub fn new(limit: Duration) -> Self {
         Self {
@@ -25,13 +25,13 @@ impl Patience {
         }
     }
 
-    /// The process got further.
+    /// Records that the process has made progress.
     pub fn progress(&mut self) {
         self.used_at_progress = self.used;
         self.advanced = Instant::now();
     }
 
-    /// Looks at the process. It has to be looked at again and again.
+    /// Checks the process. Call this repeatedly.
     pub fn is_exhausted(&mut self, pid: u32) -> bool {
         if let Some(now) = cpu_time(pid).filter(|&now| now > self.used) {
             (self.used, self.advanced) = (now, Instant::now());
@@ -40,11 +40,11 @@ impl Patience {
     }
 }
 
-/// CPU time that a process has used, in ticks of some 10 ms.
+/// The CPU time that a process has used, in ticks of about 10 ms.
 fn cpu_time(pid: u32) -> Option<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field, a name in parentheses, may have spaces; user and system time are the
-    // 14th and the 15th.
+    // The second field, a name in parentheses, may contain spaces; user and system time are the
+    // 14th and 15th fields.
     let after_name = stat.rsplit_once(')')?.1;
     let times = after_name.split_whitespace().skip(11).take(2);
     let ticks: u64 = times.filter_map(|ticks| ticks.parse::<u64>().ok()).sum();

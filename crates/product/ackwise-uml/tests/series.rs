@@ -1,5 +1,5 @@
-//! The series of `kernel/` as `kernel/series` writes it for others to apply. What it does in a
-//! kernel, and that it applies, `kernel/tests/run` shows.
+//! The series of `kernel/` as `kernel/series` writes it for others to apply. `kernel/tests/run`
+//! shows that it applies, and what it does in a kernel.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
-/// The letters, the cover first.
+/// The letters of the series, the cover letter first.
 fn letters(dir: &Path) -> Vec<String> {
     let to = dir.join("series");
     let output = Command::new(root().join("kernel/series"))
@@ -54,7 +54,7 @@ fn l13_the_series_is_numbered_and_complete() {
     }
     assert!(!letters[0].contains("*** "), "the cover letter is a form");
 
-    // It needs nothing from outside: the policies' headers are in it, byte for byte.
+    // The series needs nothing from outside: it contains the policies' headers byte for byte.
     let headers = root().join("policy/include/ackwise");
     let mut compared = 0;
     for entry in fs::read_dir(&headers).expect("headers") {
@@ -74,7 +74,7 @@ fn l13_the_series_is_numbered_and_complete() {
     assert!(compared > 8, "{compared}");
 }
 
-/// What is allocated for a socket or a namespace is charged to whom it serves.
+/// Memory allocated for a socket or a namespace is charged to its user.
 #[test]
 fn l13_memory_is_accounted() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -1,13 +1,14 @@
-//! How often `ackwise ab` is wrong, and how soon it finds harm: the program itself, on Linux in virtual
-//! time.
+//! Measures how often `ackwise ab` is wrong, and how soon it finds harm, with the program itself on
+//! Linux in virtual time.
 //!
 //! ```sh
 //! kernel/build um
 //! cargo bench -p ackwise --bench ab_virtual -- --experiments 100
 //! ```
 //!
-//! A boot has some experiments of one kind. Kinds take turns, so that whenever this is ended all of them
-//! are about as far. What is done is in the journal, and is not done again.
+//! A boot runs some experiments of one kind. The kinds take turns, so that all of them have
+//! advanced about equally whenever this is stopped. Finished experiments are in the journal, and
+//! are not repeated.
 
 #[path = "../tests/experiments/mod.rs"]
 mod experiments;
@@ -26,7 +27,7 @@ use experiments::summary::{in_text, summary, wrong};
 use experiments::{ACKWISE, Found, Line, design, kinds};
 use serde_json::{Value, json};
 
-/// Experiments in a boot.
+/// The number of experiments in a boot.
 const BOOT: u64 = 5;
 
 #[derive(Debug, Parser)]
@@ -95,7 +96,7 @@ type Boot = (usize, u64);
 /// What workers share.
 struct Shared {
     left: VecDeque<Boot>,
-    /// Boots that are done, and all.
+    /// The number of finished boots, and of all.
     done: usize,
     boots: usize,
     journal: Journal,
@@ -103,7 +104,7 @@ struct Shared {
     failed: Option<String>,
 }
 
-/// Makes what is not made yet, prints all, and returns what misses its aim.
+/// Runs what has not run yet, prints everything, and returns the aims that are missed.
 fn calibrate(args: &Args) -> Result<Vec<String>, String> {
     let kernel = Kernel::find(None).map_err(|error| error.to_string())?;
     let of = of(args, &kernel)?;
@@ -141,7 +142,7 @@ fn calibrate(args: &Args) -> Result<Vec<String>, String> {
     if let Some(why) = shared.failed {
         return Err(why);
     }
-    // The journal may have more than is asked for now.
+    // The journal may contain more than is asked for now.
     let mut all = shared.all;
     all.retain(|one| wanted.contains(&(one.kind, one.experiment / BOOT * BOOT)));
     let (rows, missed) = summary(&all);
@@ -157,7 +158,7 @@ fn calibrate(args: &Args) -> Result<Vec<String>, String> {
     Ok(missed)
 }
 
-/// What results are of: others do not go with them.
+/// Describes what results are of, so that others are not mixed with them.
 fn of(args: &Args, kernel: &Kernel) -> Result<Value, String> {
     let program = std::fs::read(ACKWISE.path())
         .map_err(|error| format!("cannot read {}: {error}", ACKWISE.path()))?;
@@ -202,10 +203,10 @@ fn work(args: &Args, kernel: &Kernel, shared: &Mutex<Shared>) {
     }
 }
 
-/// Makes the experiments of a boot.
+/// Runs the experiments of a boot.
 fn make(args: &Args, kernel: &Kernel, (kind, first): Boot) -> Result<Vec<Found>, String> {
     let [seed, number, from] = [args.seed, kind as u64, first].map(|number| number.to_string());
-    // Each boot has random numbers of its own.
+    // Each boot has its own random numbers.
     let guest = Rng::stream(args.seed, (first << 8) + kind as u64).next_u64() >> 32;
     let arguments = ["--seed", &seed, "--boot", &number, &from];
     let named = |why| {
@@ -221,7 +222,7 @@ fn make(args: &Args, kernel: &Kernel, (kind, first): Boot) -> Result<Vec<Found>,
     Ok(found)
 }
 
-/// Says how far it is, after a boot of this kind.
+/// Reports the progress after a boot of this kind.
 fn tell(shared: &Shared, kind: usize) {
     let of_kind: Vec<_> = shared
         .all

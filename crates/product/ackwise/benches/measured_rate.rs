@@ -1,13 +1,14 @@
-//! What a rate that is measured makes of a link that changes, beside cake-autorate and beside cake at a rate
-//! that is known: the programs themselves, on Linux in virtual time.
+//! Compares a measured rate on a changing link with cake-autorate and with cake at a known rate:
+//! the programs themselves, on Linux in virtual time.
 //!
 //! ```sh
 //! scripts/bench-rate
 //! ```
 //!
-//! Each run boots a kernel of its own: a host behind a modem (`tests/uplink`), two uploads, or two downloads whose
-//! ACKs fill the uplink, and questions and answers beside them. `scripts/bench-device` calls the guest's part in an emulated machine, where CPU
-//! time counts instructions.
+//! Each run boots a separate kernel with a host behind a modem (`tests/uplink`), two uploads or two
+//! downloads whose ACKs fill the uplink, and a sparse flow of queries beside them.
+//! `scripts/bench-device` runs the guest's part in an emulated machine, where CPU time counts
+//! instructions.
 
 #[path = "../tests/uplink/mod.rs"]
 mod uplink;
@@ -92,7 +93,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs every arm on every trace, and prints what came out.
+/// Runs every arm on every trace, and prints the results.
 fn compare(args: &Args) -> Result<(), String> {
     let traces = args
         .traces
@@ -132,7 +133,7 @@ fn compare(args: &Args) -> Result<(), String> {
             });
         }
     });
-    // What one run lacks is no reason to lose the others.
+    // A failed run must not lose the others' results.
     let (mut rows, mut failed) = (Vec::new(), Vec::new());
     for (trace, arm, found) in all.into_inner().expect("no panic") {
         match found {
@@ -171,7 +172,7 @@ fn boot(kernel: &Kernel, trace: &Trace, arm: Arm, args: &Args) -> Result<Found, 
     if let Some(directory) = &directory {
         arguments.extend(["--autorate", directory]);
     }
-    // The same random numbers for every arm on a trace.
+    // Every arm on a trace has the same random numbers.
     let mut hash = DefaultHasher::new();
     trace.name.hash(&mut hash);
     let output = this_program_in_virtual_time(kernel, hash.finish() >> 32, &arguments)?;

@@ -1,13 +1,13 @@
-//! What a packet costs in the queue before a slow uplink: in the kernel's queue disciplines, and in the
-//! gateway.
+//! Measures what a packet costs in the queue before a slow uplink, in the kernel's queue
+//! disciplines and in the gateway.
 //!
 //! ```sh
 //! scripts/bench-device
 //! ```
 //!
-//! It takes the whole machine's CPU time, so it says little where anything else runs. In the machine that
-//! `scripts/bench-device` boots a nanosecond is an instruction. Packets leave at a steady pace by an
-//! interface that drops them; what sending alone costs is taken off.
+//! This uses the whole machine's CPU time, so its results mean little if anything else runs. In the
+//! machine that `scripts/bench-device` boots, a nanosecond is an instruction. Packets leave at a
+//! steady pace through an interface that drops them; the cost of sending alone is subtracted.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -28,16 +28,16 @@ use nix::sys::socket::{MsgFlags, send, setsockopt};
 use nix::unistd::Pid;
 
 const DEVICE: &str = "wan0";
-/// What the queue is shaped to, kbit/s.
+/// The shaped rate, kbit/s.
 const RATE_KBIT: u64 = 20_000;
 const TICK: Duration = Duration::from_millis(10);
-/// Ticks that are not counted, and that are.
+/// The number of ticks that do not count, and of those that do.
 const WARM: usize = 50;
 const TICKS: usize = 200;
-/// Downloads, whose ACKs leave, and uploads.
+/// The number of downloads, whose ACKs leave, and of uploads.
 const FLOWS: u32 = 8;
 
-/// What is sent in a tick.
+/// The packets sent in a tick.
 struct Load {
     name: &'static str,
     acks: u32,
@@ -63,11 +63,11 @@ const LOADS: [Load; 3] = [
     },
 ];
 
-/// A queue, and how it is set up.
+/// A queue and how it is set up.
 #[derive(Clone, Copy)]
 enum Queue {
     None,
-    /// What follows `tc qdisc add dev DEVICE root`.
+    /// The arguments after `tc qdisc add dev DEVICE root`.
     Cake(&'static str),
     Gateway,
     /// `ackwise up --up` with this rate.
@@ -87,7 +87,7 @@ const QUEUES: [(&str, Queue); 6] = [
 ];
 
 fn main() {
-    // Nothing of this machine's network is touched, and all of it goes with this process.
+    // This machine's network is not touched, and everything is removed with this process.
     unshare(CloneFlags::CLONE_NEWNET).expect("run this as root");
     must(&format!("ip link add {DEVICE} type dummy"));
     must(&format!("ip addr add 192.0.2.1/24 dev {DEVICE}"));
@@ -115,7 +115,7 @@ fn main() {
 struct Found {
     busy_ns: f64,
     sent: u64,
-    /// Packets that left by the device.
+    /// Packets that left through the device.
     left: u64,
 }
 
@@ -143,7 +143,7 @@ fn run(load: &Load, queue: Queue, idle: &Idle) -> Found {
     found
 }
 
-/// Starts `ackwise`, and waits until it is there.
+/// Starts `ackwise`, and waits until it is up.
 fn start(arguments: &[&str]) -> Child {
     let mut child = Command::new(env!("CARGO_BIN_EXE_ackwise"))
         .args(["--format", "json"])
@@ -156,18 +156,18 @@ fn start(arguments: &[&str]) -> Child {
     let mut out = BufReader::new(child.stdout.take().unwrap());
     out.read_line(&mut line).unwrap();
     assert!(line.contains("\"event\""), "{line}");
-    // It goes on to write there.
+    // It continues to write there.
     std::thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink()));
     child
 }
 
-/// Sends a tick's packets, sleeps for what is left of it, and so on.
+/// Sends a tick's packets, sleeps for the rest of the tick, and repeats.
 fn send_all(load: &Load, idle: &Idle) -> Found {
-    // It receives nothing.
+    // The socket receives nothing.
     let socket = packet_socket::open(Layer::Link).unwrap();
     let index = index_of(DEVICE).unwrap();
     packet_socket::bind(&socket, Some(index), Receives::Nothing).unwrap();
-    // What waits in the queue holds no sender back.
+    // Packets that wait in the queue must not block the sender.
     setsockopt(&socket, SndBufForce, &(64 << 20)).unwrap();
     let mut frames: Vec<_> = (0..load.acks).map(|n| frame(n % FLOWS, 0)).collect();
     frames.extend((0..load.data).map(|n| frame(FLOWS + n % FLOWS, 1448)));
@@ -180,7 +180,7 @@ fn send_all(load: &Load, idle: &Idle) -> Found {
         }
         for frame in &mut frames {
             next_of_flow(frame, &mut numbers);
-            // A full queue tells a sender so.
+            // A full queue is reported to the sender.
             match send(socket.as_raw_fd(), frame, MsgFlags::empty()) {
                 Ok(_) | Err(nix::errno::Errno::ENOBUFS) => {}
                 Err(error) => panic!("{DEVICE}: {error}"),
@@ -235,7 +235,7 @@ fn frame(flow: u32, payload: usize) -> Vec<u8> {
     frame
 }
 
-/// Makes it the flow's next: it acknowledges two segments more, or has the next data.
+/// Makes it the flow's next frame: it acknowledges two more segments, or carries the next data.
 fn next_of_flow(frame: &mut [u8], numbers: &mut [u32]) {
     let (at, step) = match frame.len() {
         66 => (42, 2 * 1448),
@@ -246,15 +246,15 @@ fn next_of_flow(frame: &mut [u8], numbers: &mut [u32]) {
     frame[at..at + 4].copy_from_slice(&number.to_be_bytes());
 }
 
-/// Counts what CPU time nobody else wants.
+/// Counts the CPU time that nobody else wants.
 struct Idle {
     rounds: Arc<AtomicU64>,
-    /// What a round takes.
+    /// The duration of a round.
     round_ns: f64,
 }
 
 impl Idle {
-    /// Starts, and finds out what a round takes while nothing else runs.
+    /// Starts, and measures how long a round takes while nothing else runs.
     fn start() -> Self {
         let rounds = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&rounds);
@@ -270,7 +270,7 @@ impl Idle {
                 counted.fetch_add(1, Ordering::Relaxed);
             }
         });
-        // What else runs makes a round seem longer: the shortest counts.
+        // Anything else that runs makes a round seem longer: the shortest counts.
         let measured = (0..20).map(|_| {
             let (began, before) = (Instant::now(), rounds.load(Ordering::Relaxed));
             std::thread::sleep(Duration::from_millis(50));
@@ -281,13 +281,13 @@ impl Idle {
         Self { rounds, round_ns }
     }
 
-    /// CPU time of the machine that went to nobody, from some time on, ns.
+    /// The machine's idle CPU time since the start, ns.
     fn ns(&self) -> f64 {
         self.rounds.load(Ordering::Relaxed) as f64 * self.round_ns
     }
 }
 
-/// Packets that left by the device.
+/// Packets that have left through the device.
 fn left() -> u64 {
     let text = fs::read_to_string("/proc/net/dev").unwrap();
     let name = format!("{DEVICE}:");

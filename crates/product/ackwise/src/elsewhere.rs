@@ -1,4 +1,4 @@
-//! In place of what works on live packets, where there is no Linux.
+//! Replaces the subcommands that work on live packets on systems other than Linux.
 
 use ackwise_cli::GlobalArgs;
 use ackwise_cli::unread::{Names, NeedsLinux};
@@ -14,14 +14,14 @@ impl Names for Live {
     ];
 }
 
-/// One of them.
+/// A subcommand that works on live packets.
 pub type Command = NeedsLinux<Live>;
 
-/// What `--help` says of it besides.
+/// What `--help` says in addition.
 pub const NOTE: &str = "\
 On this system ackwise reads captures. On Linux it thins the ACKs of live connections as well.\n\n";
 
-/// Says that a subcommand needs Linux.
+/// Fails: the subcommand needs Linux.
 pub fn run(command: &Command, _: &GlobalArgs) -> anyhow::Result<()> {
     Err(command.refuse().into())
 }

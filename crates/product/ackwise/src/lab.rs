@@ -1,4 +1,4 @@
-//! The subcommands of the laboratory, which `ackwise` hands over to the program `ackwise-lab`.
+//! The laboratory's subcommands, which `ackwise` hands over to the program `ackwise-lab`.
 
 use std::env;
 use std::io::{self, ErrorKind};
@@ -16,7 +16,7 @@ use crate::live::NOTE;
 /// The laboratory's program.
 const PROGRAM: &str = "ackwise-lab";
 
-/// The subcommands that it has, and what each does.
+/// The laboratory's subcommands, and what each does.
 const SUBCOMMANDS: [(&str, &str); 8] = [
     ("run", "Run a scenario and compare its arms"),
     ("report", "Show the result of an earlier run again"),
@@ -28,7 +28,7 @@ const SUBCOMMANDS: [(&str, &str); 8] = [
     ("tunnel-demo", "Compare downloads with and without a tunnel"),
 ];
 
-/// The command `ackwise` with the laboratory's subcommands, whose arguments are not looked at.
+/// The command `ackwise` with the laboratory's subcommands, whose arguments are not parsed.
 pub fn command() -> Command {
     let mut help = String::from(NOTE);
     help.push_str("With the laboratory installed (ackwise-lab):\n");
@@ -40,7 +40,7 @@ pub fn command() -> Command {
     command.after_help(help)
 }
 
-/// Whether a subcommand is the laboratory's.
+/// Whether a subcommand is one of the laboratory's.
 pub fn has(name: &str) -> bool {
     SUBCOMMANDS.iter().any(|(known, _)| *known == name)
 }
@@ -64,13 +64,13 @@ pub fn exec(name: &str) -> anyhow::Result<()> {
         .into())
 }
 
-/// Goes on as another program. Returns only if that fails.
+/// Replaces this process by another program. Returns only if that fails.
 #[cfg(unix)]
 fn replace(program: &mut process::Command) -> io::Error {
     std::os::unix::process::CommandExt::exec(program)
 }
 
-/// Runs another program, and ends as it ends. Returns only if it cannot be started.
+/// Runs another program, and exits with its status. Returns only if it cannot be started.
 #[cfg(not(unix))]
 fn replace(program: &mut process::Command) -> io::Error {
     match program.status() {
@@ -79,7 +79,7 @@ fn replace(program: &mut process::Command) -> io::Error {
     }
 }
 
-/// The laboratory's program in the directory of this one, if it is there.
+/// The laboratory's program in the directory of this one, if it exists.
 fn beside() -> Option<PathBuf> {
     let own = env::current_exe().ok()?;
     let program = own.with_file_name(format!("{PROGRAM}{}", env::consts::EXE_SUFFIX));

@@ -27,7 +27,7 @@ use elsewhere as live;
 use linux as live;
 
 fn main() -> ExitCode {
-    // clap ends the process with 2 on bad arguments and with 0 after --help: our own exit codes.
+    // clap exits with 2 on bad arguments and with 0 after --help, as our own exit codes do.
     let matches = lab::command()
         .try_get_matches()
         .unwrap_or_else(|error| with_tip(error).exit());
@@ -41,7 +41,8 @@ fn main() -> ExitCode {
     ackwise_cli::finish("ackwise", dispatch(&cli), |_| false)
 }
 
-/// An option whose value may be left out takes it only after `=`: the next word is an argument of its own.
+/// Adds a tip: an option with an optional value takes it only after `=`, so the next word is a
+/// separate argument.
 fn with_tip(mut error: clap::Error) -> clap::Error {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else {
         return error;

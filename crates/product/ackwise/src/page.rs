@@ -1,4 +1,4 @@
-//! Pages that need nothing but themselves: what `analyze` and `ab` write.
+//! Self-contained HTML pages: what `analyze` and `ab` write.
 
 const STYLE: &str = "\
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;\
@@ -44,7 +44,7 @@ pub fn table(out: &mut String, head: &[&str], rows: &[Vec<String>]) {
     out.push_str("</table></div>\n");
 }
 
-/// Text that stays text in HTML.
+/// Escapes text for HTML.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")

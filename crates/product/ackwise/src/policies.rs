@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::cli::PoliciesArgs;
 
-/// Where a policy can run in this build, and what each of these can do.
+/// Where a policy can run in this build, and the capabilities of each environment.
 const ENVIRONMENTS: [(&str, Capabilities); 2] = [
     ("datapath", Capabilities::DATAPATH),
     ("stack", Capabilities::STACK),
@@ -97,7 +97,7 @@ fn all(policies: &[Entry]) -> String {
     out
 }
 
-/// Where a policy runs, for a person. The simulator runs all of them.
+/// Where a policy runs, for a person. The simulator runs all policies.
 fn places(environments: &[&str]) -> String {
     let place = |environment: &&str| match *environment {
         "datapath" => "`ackwise attach` and `ackwise up`",

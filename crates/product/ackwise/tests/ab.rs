@@ -1,4 +1,4 @@
-//! `ackwise ab` on a veth between two namespaces, with a download that goes on.
+//! `ackwise ab` on a veth between two namespaces, with a continuous download.
 
 mod common;
 
@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-/// A program that is killed when the test is over.
+/// A program that is killed at the end of the test.
 struct Running(std::process::Child);
 
 impl Drop for Running {
@@ -26,10 +26,10 @@ fn silent(mut command: Command) -> Running {
     Running(command.spawn().unwrap())
 }
 
-/// A download of a steady rate.
+/// A download at a steady rate.
 const STEADY: &str = "-b 20M -l 1448";
-/// A download of some segments each round trip. A policy that waits for more of them than there
-/// are makes it as slow as its holds are long.
+/// A download of a few segments per round trip. A policy that waits for more segments than there
+/// are slows it down to the length of its holds.
 const SMALL_WINDOW: &str = "-w 16K";
 
 /// A download that lasts longer than any test.
@@ -38,8 +38,8 @@ fn download(net: &Net, how: &str) -> [Running; 2] {
     server.arg("-s");
     let server = silent(server);
     let mut client = net.in_receiver("sh");
-    // The server may need a moment before it listens. It writes segments, not large blocks: those
-    // would arrive at once, and get one ACK.
+    // The server may need a moment before it listens. It writes single segments: large blocks would
+    // arrive at once, and get one ACK.
     let command = format!("until iperf3 -c 10.9.0.1 -R {how} -t 600; do sleep 0.1; done");
     client.args(["-c", &command]);
     let client = silent(client);
@@ -85,10 +85,10 @@ fn it_turns_the_policy_on_and_off_and_says_what_that_changed() {
     ]);
     assert_eq!(code, 0, "{err}");
     let report: Value = serde_json::from_str(&out).unwrap();
-    // The coin of this seed, as the design has it.
+    // The coin is determined by this seed.
     assert_eq!(report["setup"]["seed"], 3);
     assert_eq!(report["blocks"].as_array().unwrap().len(), 12, "{out}");
-    // How many ACKs there are is the machine's business; that the policy is off is not.
+    // How many ACKs there are depends on the machine; that the policy is off does not.
     let (on, off) = (
         of_kind(&report, "on", "withheld_per_s"),
         of_kind(&report, "off", "withheld_per_s"),
@@ -107,9 +107,9 @@ fn it_turns_the_policy_on_and_off_and_says_what_that_changed() {
         assert!(report["blocks"][0][key].is_number(), "no {key}: {out}");
     }
     assert_eq!(report["effects"][3]["metric"], "ACKs");
-    // Nobody can know it after six pairs at this error.
+    // Six pairs cannot decide at this error.
     assert_eq!(report["verdict"], "undecided");
-    // A line a pair, and a page.
+    // One line per pair, and a page.
     assert_eq!(err.matches(" of 6 pairs").count(), 6, "{err}");
     let page = std::fs::read_to_string(page.path()).unwrap();
     for part in ["Does every-n", "Raw blocks", "<svg", "</html>"] {
@@ -118,7 +118,7 @@ fn it_turns_the_policy_on_and_off_and_says_what_that_changed() {
     assert_eq!(net.programs(), 0);
 }
 
-/// The policy holds every ACK as long as it may.
+/// This policy holds every ACK for as long as permitted.
 const HARMFUL: [&str; 6] = ["--policy", "every-n", "--set", "n=32", "--set", "warm=0"];
 
 #[test]
@@ -132,7 +132,7 @@ fn a_policy_that_harms_ends_at_once() {
     let report: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(report["verdict"], "harms", "{err}");
     assert_eq!(report["ended"], "ended at once, since it harms");
-    // Data became fewer, or their round-trip time longer; whichever is found first.
+    // Either the data decreased or their round-trip time increased, whichever is found first.
     let worse = |effect: &Value| {
         let bound = |key: &str| effect[key].as_f64();
         match effect["metric"].as_str() {
@@ -161,7 +161,7 @@ fn a_guard_leaves_a_policy_off_that_harms() {
         assert_eq!(stats["paused"], true, "{stats}");
         stats["withheld"].as_u64().unwrap()
     };
-    // For longer than a block: it stays so.
+    // Wait for longer than a block: the policy stays off.
     let withheld = status();
     std::thread::sleep(std::time::Duration::from_millis(2_500));
     assert_eq!(status(), withheld, "it still withholds");
@@ -219,7 +219,7 @@ fn what_cannot_be_measured_is_refused_before_anything_is_attached() {
     assert_eq!(code, 2, "{err}");
 }
 
-/// No empty page of an experiment that did not start is left, and a page that is there stays.
+/// An experiment that did not start leaves no empty page, and an existing page stays.
 #[test]
 fn a_page_is_made_by_an_experiment_only() {
     root();
@@ -231,7 +231,7 @@ fn a_page_is_made_by_an_experiment_only() {
     let refused: [(&[&str], i32); 4] = [
         (&["ab", "nosuch0"], 2),
         (&["ab", "lo", "--policy", "nosuch"], 2),
-        // The last thing that is looked at before the start.
+        // The last check before the start.
         (&["ab", "lo", "--user", "nosuchuser"], 2),
         // Somebody is attached there.
         (&["ab", &net.iface], 1),

@@ -1,5 +1,5 @@
-//! What `ackwise ab` is calibrated with in virtual time: some experiments, and the parts that count them.
-//! `make calibrate-virtual` makes 1,000 of each kind.
+//! The calibration of `ackwise ab` in virtual time: some experiments, and the code that counts
+//! them. `make calibrate-virtual` runs 1,000 of each kind.
 
 mod experiments;
 
@@ -20,7 +20,7 @@ fn kind(load: &str, harm: bool) -> usize {
     kinds().iter().position(wanted).unwrap()
 }
 
-/// The line keeps in step with the program's blocks: each experiment asserts it.
+/// The line keeps in step with the program's blocks, which every experiment asserts.
 #[test]
 fn the_program_finds_a_loss_of_a_tenth_and_nothing_where_nothing_is() {
     in_virtual_time(|| {
@@ -51,7 +51,7 @@ fn a_policy_thins_in_its_blocks_and_only_there() {
                 Block::On => assert!(block.withheld_per_s > 20.0, "{block:?}"),
                 Block::Off => assert_eq!(block.withheld_per_s, 0.0, "{block:?}"),
             }
-            // 2 Mbit/s, less headers: the line is full in either.
+            // 2 Mbit/s minus headers: the line is full in both blocks.
             let full = block.data_bytes_per_s / (2e6 / 8.0);
             assert!((0.9..0.98).contains(&full), "{block:?}");
             assert!(block.rtt_ms.is_some_and(|ms| ms > 40.0), "{block:?}");
@@ -85,7 +85,7 @@ fn a_calibration_goes_on_where_it_was_ended() {
     journal.add(&boot(0)).unwrap();
     journal.add(&boot(2)).unwrap();
     drop(journal);
-    // It was killed while it wrote.
+    // The process was killed while it wrote.
     let whole = fs::read(&path).unwrap();
     let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
     file.write_all(&whole[whole.len() - 40..whole.len() - 1])
@@ -95,14 +95,14 @@ fn a_calibration_goes_on_where_it_was_ended() {
     journal.add(&boot(4)).unwrap();
     let journal = Journal::open(&path, &of).unwrap();
     assert_eq!(journal.before, [boot(0), boot(2), boot(4)]);
-    // Results of something else are neither taken nor lost.
+    // Results of another calibration are neither used nor lost.
     let before = fs::read(&path).unwrap();
     let said = Journal::open(&path, &json!({ "seed": 2 })).err().unwrap();
     for part in ["another calibration", "--journal", "journal has"] {
         assert!(said.contains(part), "no {part:?} in {said}");
     }
     assert_eq!(fs::read(&path).unwrap(), before);
-    // What is not a result has its place.
+    // An error gives the place of a line that is not a result.
     fs::write(&path, format!("{of}\nnothing\n")).unwrap();
     let said = Journal::open(&path, &of).err().unwrap();
     assert!(said.contains("journal:2: "), "{said}");
@@ -123,7 +123,8 @@ fn shares_have_the_intervals_of_clopper_and_pearson() {
     }
 }
 
-/// Without an effect so many of so many say *harms*; with harm it is found after these pairs.
+/// Without an effect `wrong` of `of` experiments say *harms*; with harm, it is found after these
+/// pairs.
 fn misses(load: &str, wrong: usize, of: usize, after: &[usize]) -> Vec<String> {
     let without = (0..of).map(|n| {
         let verdict = if n < wrong {
@@ -142,7 +143,7 @@ fn misses(load: &str, wrong: usize, of: usize, after: &[usize]) -> Vec<String> {
     });
     let all: Vec<_> = without.chain(with).collect();
     let (rows, missed) = summary(&all);
-    // A title, two kinds, and what is found without an effect.
+    // A title, two kinds, and a summary of what is found without an effect.
     let text = in_text(&rows);
     assert_eq!(text.lines().count(), 4, "{text}");
     let said = format!("Without an effect {wrong} of {of} find one; ");
@@ -158,7 +159,7 @@ fn what_misses_its_aim_is_named() {
         misses("one flow", 51, 1_000, &soon),
         ["one flow: 51 of 1000 find an effect where there is none"]
     );
-    // Five of 20 are an accident (0.003), six are none (0.0003).
+    // Five of 20 may be chance (0.003), six are not (0.0003).
     assert!(misses("one flow", 5, 20, &soon).is_empty());
     assert_eq!(misses("one flow", 6, 20, &soon).len(), 1);
     let mut late = soon;
@@ -170,6 +171,6 @@ fn what_misses_its_aim_is_named() {
         missed,
         ["one flow: a loss of a tenth is not found in 95 % in 25 pairs"]
     );
-    // No time is promised for this one.
+    // This load has no promised time.
     assert!(misses("a pattern of 24 blocks", 0, 20, &late).is_empty());
 }

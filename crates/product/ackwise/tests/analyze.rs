@@ -157,7 +157,7 @@ fn files_that_cannot_be_read_are_told() {
     assert!(out.contains("was cut off after byte"), "{out}");
 }
 
-/// A gzip file of stored blocks, whose checksum is wrong.
+/// A gzip file of stored blocks with a wrong checksum.
 fn gzip_with_a_wrong_checksum(bytes: &[u8]) -> Vec<u8> {
     let mut file = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
     for block in bytes.chunks(60_000) {
@@ -200,7 +200,7 @@ fn outputs_that_cannot_be_written_are_told_before_the_work() {
     let (input, page) = (at("in.pcap"), at("page.html"));
     fs::copy(capture("loss.pcap"), &input).unwrap();
     let refused = |outputs: &[&str], says: &[&str]| {
-        // A file that is not there would be told, were it opened.
+        // A missing file would be reported if it were opened.
         for file in [&input, "/nowhere.pcap"] {
             ACKWISE.refuses(&[&["analyze", &input, file], outputs].concat(), says);
         }

@@ -1,4 +1,4 @@
-//! Bad input: each is told what, where and how to mend it, and ends with 2.
+//! Bad input: each error says what is wrong, where, and how to fix it, and exits with 2.
 
 mod common;
 
@@ -211,7 +211,7 @@ fn each_subcommand_has_a_manual_page() {
     assert!(page("ackwise.8").contains("ackwise\\-attach(8)"));
     assert!(page("ackwise-attach.8").contains("\\fB\\-\\-hold\\-ms\\fR"));
     assert!(page("ackwise-gateway-up.8").contains("\\fB\\-\\-rate\\fR"));
-    // What is hidden has none.
+    // Hidden subcommands have no page.
     assert!(!pages.join("ackwise-man.8").exists());
     assert!(!pages.join("ackwise-reproduce.8").exists());
     let nowhere = ACKWISE.run(&["man", "/proc/version/pages"]);
@@ -240,7 +240,7 @@ fn a_reader_that_goes_away_is_no_error() {
 
 #[test]
 fn without_root_attach_says_so() {
-    // As somebody else, if we are root: from a copy, since they may not see our files.
+    // If we are root, run as somebody else, from a copy, since that user may not read our files.
     let dir = tempfile::Builder::new()
         .prefix("ackwise-test")
         .tempdir_in("/tmp")
@@ -262,11 +262,11 @@ fn without_root_attach_says_so() {
     let Ended { code, err, .. } = run(&["attach", "lo"]);
     assert_eq!(code, 1, "{err}");
     assert!(err.contains("root") && err.contains("CAP_BPF"), "{err}");
-    // What needs no root needs no root.
+    // These commands need no root.
     assert_eq!(run(&["policies"]).code, 0);
     let Ended { code, err, .. } = run(&["status"]);
     assert_eq!(code, 0, "{err}");
-    // Who is attached is not for everybody.
+    // Not everybody may see who is attached.
     fs::create_dir(&run_dir).unwrap();
     fs::set_permissions(&run_dir, fs::Permissions::from_mode(0o000)).unwrap();
     let Ended { code, err, .. } = run(&["status"]);
@@ -279,7 +279,7 @@ fn the_version_is_the_workspaces() {
     ACKWISE.has_version("ackwise", env!("CARGO_PKG_VERSION"));
 }
 
-/// Lines for the journal have their priority; any other standard error has none.
+/// Lines for the journal have their priority; on any other standard error they have none.
 #[test]
 fn the_journal_is_told_priorities() {
     let file = tempfile::NamedTempFile::new().unwrap();

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// `--dry-run` aside, what every test of this file attaches.
+/// The arguments of every attachment in this file, except `--dry-run`.
 const EVERY_4: [&str; 6] = ["--policy", "every-n", "--set", "n=4", "--hold-ms", "20"];
 
 fn status(net: &Net) -> Value {
@@ -51,7 +51,7 @@ fn it_thins_and_tells_and_ends_on_sigterm() {
     assert!(withheld > 0 && withheld < acks, "{withheld} of {acks}");
     assert!(s["stats"]["reasons"]["held"].as_u64().unwrap() > 0, "{s}");
 
-    // Text says the same to a person.
+    // The text output shows the same to a person.
     let Ended { code, out, err } = net.run(&["status", &net.iface, "--flows", "5"]);
     assert_eq!(code, 0, "{err}");
     for word in [net.iface.as_str(), "every-n", "withheld", "10.9.0.1"] {
@@ -106,15 +106,15 @@ fn a_second_attach_is_refused_and_detach_ends_the_first() {
     let Ended { code, err, .. } = net.run(&["detach", &net.iface]);
     assert_eq!(code, 1);
     assert!(err.contains("not attached"), "{err}");
-    // And it can be attached again.
+    // The interface can be attached to again.
     let again = net.attach(&["--attach-mode", "clsact"]);
     again.signal(Signal::SIGINT);
     assert_eq!(again.end().status.code(), Some(0));
     assert_eq!(net.programs(), 0);
 }
 
-/// While it detaches, which takes as long as the longest hold, a scrape is still answered: it says
-/// that nothing is attached.
+/// While the daemon detaches, which takes as long as the maximum hold, a scrape is still answered:
+/// it says that nothing is attached.
 #[test]
 fn l1_it_detaches_before_the_metrics_end() {
     root();
@@ -169,7 +169,7 @@ fn after_a_kill_everything_passes_and_nothing_is_in_the_way() {
         let status = attached.end().status;
         assert_eq!(status.code(), None);
         assert!(net.download(1) > 1_000_000, "{mode}");
-        // What the dead process left does not stop the next one.
+        // What the killed process left does not stop the next one.
         let next = net.attach(&["--attach-mode", mode]);
         next.signal(Signal::SIGTERM);
         assert_eq!(next.end().status.code(), Some(0), "{mode}");
@@ -238,7 +238,7 @@ fn metrics_are_served_while_it_runs() {
         .and_then(|l| l.rsplit(' ').next()?.parse::<u64>().ok());
     assert!(withheld.unwrap() > 0, "{body}");
 
-    // The same address twice is told.
+    // An address in use is reported.
     let Ended { code, err, .. } = net.run(&["attach", "lo", "--metrics", &address]);
     assert_ne!(code, 0);
     assert!(err.contains(&address), "{err}");
@@ -281,7 +281,7 @@ fn a_service_manager_hears_ready_alive_and_stopping() {
         (hear().trim_end() == "STOPPING=1").then_some(())
     });
     assert!(child.wait().unwrap().success());
-    // Without a terminal: a line at the start, a few at the end, and nothing between.
+    // Without a terminal it prints one line at the start, a few at the end, and nothing in between.
     let mut err = String::new();
     child
         .stderr
@@ -304,7 +304,7 @@ fn a_service_manager_hears_ready_alive_and_stopping() {
 }
 
 impl Net {
-    /// One scrape after the other, until nobody listens: the pages.
+    /// Scrapes repeatedly until the connection is refused, and returns the pages.
     fn scrape_until_refused(&self, address: &str) -> std::thread::JoinHandle<Vec<String>> {
         let address = address.to_owned();
         Netns::named(&self.receiver).spawn(move || {
@@ -321,7 +321,7 @@ impl Net {
         })
     }
 
-    /// One scrape, from inside the receiver's namespace.
+    /// Scrapes once from inside the receiver's namespace.
     fn scrape(&self, address: &str) -> String {
         Netns::named(&self.receiver).run(|| {
             let mut s = TcpStream::connect(address).unwrap();

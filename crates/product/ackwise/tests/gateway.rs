@@ -55,7 +55,7 @@ fn it_tells_and_ends_on_sigterm_and_on_down() {
         net.iface
     );
     std::fs::write(file.path(), text).unwrap();
-    // As the unit of systemd has it: the file is for the interface that is named.
+    // As in the systemd unit: the file must be for the interface that is named.
     let path = file.path().to_str().unwrap();
     let Ended { code, err, .. } = net.run(&["gateway", "up", "lo", "--config", path]);
     assert_eq!(code, 2, "{err}");
@@ -114,14 +114,13 @@ fn after_down_another_one_may_begin_at_once() {
     }
 }
 
-/// In whichever order they come, the thinning program sees what leaves the queue, and
-/// sees it once.
+/// Whichever starts first, the thinning program sees what leaves the queue, and sees it once.
 #[test]
 fn attach_on_the_same_interface_sees_each_packet_once() {
     root();
     for gateway_first in [true, false] {
         let net = Net::new();
-        // Without a filter: what it takes out, nobody sees.
+        // Without a filter, since what a filter removes is never seen.
         let gateway = || {
             let args = [&net.iface, "--rate", "50mbit", "--ack-filter", "none"];
             up(&net, &args)
@@ -137,7 +136,7 @@ fn attach_on_the_same_interface_sees_each_packet_once() {
         assert!(net.download(3) > 100_000);
         std::thread::sleep(Duration::from_millis(100));
         let counted = stats(&net);
-        // A gateway that gets no CPU for a while lets packets pass beside its queue.
+        // A gateway that gets no CPU for a while lets packets bypass its queue.
         let sent = counted["sent"]["packets"].as_u64().unwrap()
             + counted["passed"]["unattended"].as_u64().unwrap();
         let Ended { code, out, err } = net.run(&["--format", "json", "status", &net.iface]);
@@ -145,7 +144,7 @@ fn attach_on_the_same_interface_sees_each_packet_once() {
         let shown: Value = serde_json::from_str(&out).unwrap();
         let acks = shown["attachments"][0]["stats"]["acks"].as_u64().unwrap();
         assert!(sent > 200, "{sent} packets");
-        // Besides ACKs there are handshakes and what iperf3 tells its other side.
+        // Besides ACKs there are handshakes and iperf3's control messages.
         assert!(
             (sent - 60..=sent).contains(&acks),
             "{acks} ACKs, {sent} sent"
@@ -164,7 +163,7 @@ fn attach_on_the_same_interface_sees_each_packet_once() {
     }
 }
 
-/// A socket in each namespace, connected from the receiver's to the sender's.
+/// Opens a socket in each namespace, connected from the receiver's to the sender's.
 fn datagrams(net: &Net) -> (UdpSocket, UdpSocket) {
     let open = |namespace: &str, address: &str| {
         Netns::named(namespace).run(|| UdpSocket::bind(address).unwrap())
@@ -175,8 +174,8 @@ fn datagrams(net: &Net) -> (UdpSocket, UdpSocket) {
     (from, to)
 }
 
-/// Killed while packets pass: what waited is gone, nothing else of it is there, and
-/// what comes later passes.
+/// After a kill while packets pass, waiting packets are lost, nothing else of the gateway is left,
+/// and later packets pass.
 #[test]
 fn killed_it_leaves_nothing_and_packets_pass() {
     root();
@@ -196,7 +195,7 @@ fn killed_it_leaves_nothing_and_packets_pass() {
         assert_eq!(receive(), number);
     }
     kill(Pid::from_raw(child.id() as i32), Signal::SIGKILL).unwrap();
-    // Packets of the time in which its device and its hook go, one after the other.
+    // Send packets while its device and its hook are removed.
     let mut number = 500;
     while child.try_wait().unwrap().is_none() {
         send(number);
@@ -206,7 +205,7 @@ fn killed_it_leaves_nothing_and_packets_pass() {
     until("the end of its programs", || {
         (!gateway_device(&net) && net.programs() == 0).then_some(())
     });
-    // What waits is read, so that there is room; from now on each arrives.
+    // Read what waits, so that there is room; every packet arrives from now on.
     to.set_nonblocking(true).unwrap();
     while to.recv(&mut [0; 4]).is_ok() {}
     to.set_nonblocking(false).unwrap();
@@ -224,7 +223,7 @@ fn killed_it_leaves_nothing_and_packets_pass() {
     );
 }
 
-/// A file is enough for a service: the address of the metrics stands there.
+/// A file is enough for a service: it contains the address of the metrics.
 #[test]
 fn a_file_says_where_metrics_are_served() {
     root();
@@ -248,7 +247,7 @@ fn a_file_says_where_metrics_are_served() {
     let address: SocketAddr = first["metrics"].as_str().unwrap().parse().unwrap();
     assert_ne!(address.port(), 0);
 
-    // An address that is taken is said with the file that has it, and nothing is attached.
+    // An address in use is reported with its file, and nothing is attached.
     write(&address.to_string());
     let Ended { code, err, .. } = net.run(&["gateway", "up", "--config", path]);
     assert_eq!(code, 2, "{err}");

@@ -1,8 +1,8 @@
-//! What a kernel must be able to do: everything that the command does on live packets, once.
+//! What a kernel must support: everything that the command does on live packets, once.
 //!
-//! These tests run on the kernel of this machine, and need nothing but `ip`, `tc`, `ethtool` and
-//! `bpftool`, so that they run in an emulated machine with another kernel as well. Lines that begin
-//! with `figure` are for whoever runs them there.
+//! These tests run on this machine's kernel, and need only `ip`, `tc`, `ethtool` and `bpftool`, so
+//! that they also run in an emulated machine with another kernel. Lines that begin with `figure`
+//! are for whoever runs them there.
 
 mod common;
 
@@ -24,7 +24,7 @@ fn figure(name: &str, value: impl std::fmt::Display) {
     println!("figure {name} {value}");
 }
 
-/// Waits until `look` finds something. An emulated machine on a busy one takes its time.
+/// Waits until `look` finds something. An emulated machine on a busy host is slow.
 fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     until_within(Duration::from_secs(120), what, look)
 }
@@ -34,7 +34,7 @@ fn has_tcx() -> bool {
     ackwise_netdev::kernel::version() >= Some((6, 6))
 }
 
-/// Whether a queue discipline of this kind can be made.
+/// Returns whether a queue discipline of this kind can be created.
 fn has_qdisc(net: &Net, kind: &str) -> bool {
     let add = format!(
         "-n {} qdisc add dev {} root {kind}",
@@ -66,13 +66,13 @@ fn qdiscs(net: &Net) -> String {
     ))
 }
 
-/// Transfers bytes to the receiver, which must be those that were sent.
+/// Transfers bytes to the receiver, and asserts that they arrive unchanged.
 fn transfers(net: &Net) {
     let bytes = content(BYTES);
     assert!(transfer(net, bytes.clone()) == bytes, "other bytes arrived");
 }
 
-/// The most instructions that the verifier took for one of the programs of this process.
+/// The maximum number of instructions that the verifier processed for a program of this process.
 fn verified(attached: &Attached) -> u64 {
     let descriptors = fs::read_dir(format!("/proc/{}/fdinfo", attached.pid())).unwrap();
     descriptors
@@ -94,7 +94,7 @@ fn ends(mut attached: Attached) {
     assert_eq!(status.code(), Some(0), "{status}");
 }
 
-/// No program, queue discipline or device is there that was not there before.
+/// Asserts that no program, queue discipline or device is left that was not there before.
 fn nothing_is_left(net: &Net, qdiscs_before: &str) {
     assert_eq!(net.programs(), 0, "something is still attached");
     assert_eq!(qdiscs(net), qdiscs_before);
@@ -105,7 +105,7 @@ fn nothing_is_left(net: &Net, qdiscs_before: &str) {
     }
 }
 
-/// Attaches in this mode; a transfer arrives whole, and has fewer ACKs.
+/// Attaches in this mode; a transfer arrives complete, with fewer ACKs.
 fn thins(mode: &str) {
     let net = Net::new();
     let before = qdiscs(&net);
@@ -130,7 +130,7 @@ fn tcx() {
         thins("tcx");
         return;
     }
-    // What was asked for is not there; what is taken without asking is.
+    // tcx is missing if asked for; the default falls back.
     let net = Net::new();
     let Ended { code, err, .. } = net.run(&["attach", &net.iface, "--attach-mode", "tcx"]);
     assert_ne!(code, 0);
@@ -149,7 +149,7 @@ fn clsact() {
     thins("clsact");
 }
 
-/// The options of the programs are constants, by which the verifier takes other ways.
+/// The options are constants of the programs, so the verifier takes other paths for each.
 #[test]
 fn verifier() {
     root();
@@ -174,7 +174,7 @@ fn verifier() {
     }
 }
 
-/// So is the policy: each is a program of its own to the verifier.
+/// So is the policy: each is a different program to the verifier.
 #[test]
 fn policies() {
     root();
@@ -194,7 +194,7 @@ fn policies() {
     assert_eq!(net.programs(), 0, "something is still attached");
 }
 
-/// A cgroup without a process.
+/// A cgroup without processes.
 struct EmptyCgroup(std::path::PathBuf);
 
 impl EmptyCgroup {
@@ -218,7 +218,7 @@ impl Drop for EmptyCgroup {
     }
 }
 
-/// The programs of both ends of an ACK rate are taken, and go.
+/// The programs at both ends of an ACK rate load, and are removed.
 #[test]
 fn ask() {
     root();
@@ -247,7 +247,7 @@ fn gateway() {
     let args = ["gateway", "up", &net.iface, "--rate", "20 Mbit/s"];
     let up = Attached::start(net.in_receiver(ACKWISE.path()), "up", &args);
     transfers(&net);
-    // It publishes what it counts from time to time.
+    // The gateway publishes its counters periodically.
     until("ACKs through the gateway", || {
         let status = shown(&net, &["gateway", "status", &net.iface]);
         (status["gateways"][0]["read"].as_u64()? > 50).then_some(())
@@ -298,8 +298,7 @@ fn tunnel() {
     nothing_is_left(&net, &before);
 }
 
-/// A shaper of its own behind `adaptive`: the kernel's cake, or the gateway's queue where there
-/// is none.
+/// A shaper behind `adaptive`: the kernel's cake, or the gateway's queue if the kernel has none.
 #[test]
 fn up() {
     root();
@@ -329,7 +328,7 @@ fn up() {
     ends(up);
     nothing_is_left(&net, &before);
     if cake {
-        // The program that times the way behind the queue.
+        // This also loads the program that measures round trips behind the queue.
         let measured = net.start("up", "up", &["--up", "1mbit..20mbit"]);
         assert!(measured.started["plan"]["queue"].get("cake").is_some());
         ends(measured);

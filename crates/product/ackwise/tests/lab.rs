@@ -9,7 +9,7 @@ use std::process::Command;
 use ackwise_testbed::program::{Ended, install};
 use common::ACKWISE;
 
-/// A copy of the command in a directory of its own, where nothing is beside it.
+/// A copy of the command in a directory of its own, without other programs.
 fn alone(dir: &Path) -> Command {
     let program = dir.join("ackwise");
     ACKWISE.install(&program);
@@ -18,7 +18,7 @@ fn alone(dir: &Path) -> Command {
     command
 }
 
-/// A laboratory that prints its arguments, one a line, and ends with 7.
+/// A laboratory that prints its arguments, one per line, and exits with 7.
 fn laboratory(dir: &Path) {
     fs::create_dir_all(dir).unwrap();
     let script = dir.join("script");

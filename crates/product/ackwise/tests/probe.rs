@@ -1,4 +1,4 @@
-//! `ackwise probe` and its partner, each in a namespace of its own.
+//! `ackwise probe` and its partner, each in its own namespace.
 
 mod common;
 
@@ -20,7 +20,7 @@ impl Drop for Partner {
 }
 
 impl Partner {
-    /// Returns when clients may come.
+    /// Starts a partner; returns when clients may connect.
     fn start(mut command: Command) -> Self {
         let mut child = command
             .args(["--format", "json", "probe", "--serve"])
@@ -38,7 +38,7 @@ impl Partner {
         partner
     }
 
-    /// The capabilities that it still has.
+    /// The capabilities that the partner still has.
     fn rights(&self) -> String {
         let path = format!("/proc/{}/status", self.0.id());
         let status = std::fs::read_to_string(path).unwrap();
@@ -47,8 +47,8 @@ impl Partner {
     }
 }
 
-/// Both ends go through their sandboxes; what is found of a path is proved in virtual time, by
-/// the tests of the library.
+/// Both ends run in their sandboxes. The library's tests in virtual time prove what is found about
+/// a path.
 #[test]
 fn two_programs_probe_a_path() {
     root();
@@ -85,14 +85,14 @@ fn arguments_that_exclude_each_other_are_refused() {
         &["65535", "65534"],
     );
     ACKWISE.refuses(&["probe", "somebody", "--rate", "fast"], &["fast"]);
-    // Before anybody is asked.
+    // Refused before anything is resolved.
     ACKWISE.refuses(
         &["probe", "somebody", "--rate", "300kbit"],
         &["--rate", "313kbit"],
     );
 }
 
-/// What can never be a partner, or an address to listen on, is told before anybody is asked.
+/// An impossible partner, or address to listen on, is reported before anything is resolved.
 #[test]
 fn hosts_and_addresses_that_cannot_be_are_refused() {
     ACKWISE.refuses(&["probe", ""], &["HOST is empty", "name the partner"]);
@@ -107,7 +107,7 @@ fn hosts_and_addresses_that_cannot_be_are_refused() {
         &["probe", "[2001:db8::7]:9479"],
         &["`ackwise probe 2001:db8::7 --port 9479`"],
     );
-    // An address of documentation (RFC 5737, RFC 3849).
+    // Addresses for documentation (RFC 5737, RFC 3849).
     for address in ["192.0.2.9", "2001:db8::9"] {
         ACKWISE.refuses(
             &["probe", "--serve", "--listen", address],
@@ -124,7 +124,7 @@ fn hosts_and_addresses_that_cannot_be_are_refused() {
             "leave --listen out",
         ],
     );
-    // An IPv6 address is a host, and nobody serves there.
+    // An IPv6 address is a valid host, and nobody serves there.
     let ended = ACKWISE.run(&["probe", "::1", "--port", "1"]);
     assert_eq!(ended.code, 1, "{}", ended.err);
     assert!(ended.err.contains("::1, port 1: "), "{}", ended.err);

@@ -1,4 +1,4 @@
-//! `ackwise reload` and SIGHUP: other parameters while traffic runs, and what is left alone.
+//! `ackwise reload` and SIGHUP: changed parameters while traffic runs, and what stays.
 
 mod common;
 
@@ -76,7 +76,7 @@ fn find_object<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
     }
 }
 
-/// What attaches the programs, and the programs: identities that the kernel gives.
+/// The attachments and the programs, by the kernel's ids.
 fn attachments(net: &Net, pid: Pid, mode: &str) -> (Vec<String>, Vec<String>) {
     let (mut ways, mut programs) = (Vec::new(), Vec::new());
     if mode == "tcx" {
@@ -112,8 +112,8 @@ fn attachments(net: &Net, pid: Pid, mode: &str) -> (Vec<String>, Vec<String>) {
     (ways, programs)
 }
 
-/// A connection whose sender sends nothing again for a long time: an ACK that is withheld and never
-/// sent would keep it waiting, and is then seen as a retransmission.
+/// A connection whose sender retransmits only after a long time: an ACK that is withheld and never
+/// sent would stall it, and then shows as a retransmission.
 struct Transfer {
     stream: TcpStream,
     reader: std::thread::JoinHandle<Vec<u8>>,
@@ -148,7 +148,7 @@ impl Transfer {
         }
     }
 
-    /// Sends so many bytes, and waits until all are acknowledged.
+    /// Sends this many bytes, and waits until all are acknowledged.
     fn send(&mut self, length: usize) {
         let from = self.sent.len() as u64;
         let bytes: Vec<u8> = (0..length as u64 / 8)
@@ -171,7 +171,7 @@ impl Transfer {
         // struct tcp_info, include/uapi/linux/tcp.h: tcpi_total_retrans.
         let mut info = [0_u8; 104];
         let mut length = info.len() as nix::libc::socklen_t;
-        // SAFETY: so many writable bytes.
+        // SAFETY: `length` writable bytes.
         let done = unsafe {
             nix::libc::getsockopt(
                 self.stream.as_raw_fd(),
@@ -201,7 +201,7 @@ fn count(stats: &Value, key: &str) -> u64 {
         .unwrap_or_else(|| panic!("{key}: {stats}"))
 }
 
-/// With one ACK for one segment nothing is withheld.
+/// With one ACK per segment nothing is withheld.
 fn parameters_change_while_a_transfer_runs(mode: &str) {
     let net = Net::new();
     let policy = |n: u32| {
@@ -223,7 +223,7 @@ fn parameters_change_while_a_transfer_runs(mode: &str) {
     for (round, n) in [8, 1, 16, 1, 8].into_iter().enumerate() {
         if round > 0 {
             file.write(&policy(n));
-            // Traffic goes on while the programs are replaced.
+            // Traffic continues while the programs are replaced.
             let asked = net
                 .in_receiver(ACKWISE.path())
                 .args(["reload", &net.iface])
@@ -259,7 +259,7 @@ fn parameters_change_while_a_transfer_runs(mode: &str) {
         }
     }
 
-    // A mistake, wherever it is, changes nothing.
+    // A mistake anywhere changes nothing.
     let other = "[[interface]]\nname = \"other0\"\npolicy = \"every-n:n=999\"\n";
     file.write(&format!("{}{other}", policy(4)));
     let Ended { code, err, .. } = net.run(&["reload"]);
@@ -282,7 +282,7 @@ fn parameters_change_while_a_transfer_runs(mode: &str) {
 #[test]
 fn parameters_change_in_place_by_tcx() {
     root();
-    // There the machine has one CPU.
+    // The machine has one CPU there.
     here_and_in_virtual_time(|| parameters_change_while_a_transfer_runs("tcx"));
 }
 
@@ -292,7 +292,7 @@ fn parameters_change_in_place_by_clsact() {
     parameters_change_while_a_transfer_runs("clsact");
 }
 
-/// The next line that says what a reload did.
+/// The next line that reports a reload.
 fn reloaded(up: &mut Attached) -> Value {
     let event = up.next_event();
     assert!(
@@ -350,7 +350,7 @@ fn a_signal_has_the_file_read_and_what_takes_another_process_is_said() {
     up.signal(Signal::SIGTERM);
     let Detached { status, err, .. } = up.end();
     assert_eq!(status.code(), Some(0), "{err}");
-    // Nobody who loads programs outlives it.
+    // The process that loads programs does not outlive it.
     assert_eq!(net.programs(), 0);
 }
 
@@ -361,7 +361,7 @@ struct All {
 }
 
 impl All {
-    /// Both interfaces of the file are up.
+    /// Starts it; returns when both interfaces of the file are up.
     fn start(net: &Net, file: &File) -> Self {
         let mut child = net
             .in_receiver(ACKWISE.path())
@@ -390,8 +390,8 @@ impl Drop for All {
     }
 }
 
-/// Another interface of the receiver. `ackwise status` shows those of all namespaces, so that each
-/// test has a name of its own.
+/// Adds an interface to the receiver. `ackwise status` shows those of all namespaces, so each test
+/// uses its own name.
 fn plug_in(net: &Net, name: &str) {
     let Net {
         sender, receiver, ..
@@ -415,7 +415,7 @@ fn interfaces_come_and_go_with_the_file() {
         assert_eq!(code, 0, "{err}");
         ["lo", "aw7", &net.iface].map(|name| out.contains(&format!("\"{name}\"")))
     };
-    // It answers when all are up.
+    // Reload answers once all are up.
     let reload = || {
         until("an answer", || {
             let ended = net.run(&["--format", "json", "reload"]);
@@ -440,7 +440,7 @@ fn interfaces_come_and_go_with_the_file() {
     assert_eq!(pid(&net.iface), before, "it was started anew: {out}");
     assert_eq!(stats(&net)["policy"], "every-n:n=5,warm=16");
 
-    // What takes another process gets one.
+    // A change that needs another process gets one.
     let third = one(&net.iface, "policy = \"tack\"\nguard = false");
     file.write(&format!("{third}{}", one("aw7", "")));
     let Ended { code, out, err } = reload();
@@ -459,7 +459,7 @@ fn interfaces_come_and_go_with_the_file() {
     assert!(err.contains("describes no interface"), "{err}");
     assert_eq!(at_work(), [false, true, true]);
 
-    // One that does not come up is said, and leaves the others.
+    // An interface that does not come up is reported, and does not affect the others.
     file.write(&format!("{third}{}", one("nothere0", "")));
     let Ended { code, out, err } = reload();
     assert_eq!(code, 1, "{out}{err}");
@@ -472,8 +472,8 @@ fn interfaces_come_and_go_with_the_file() {
     assert_eq!(net.programs(), 0);
 }
 
-/// A service manager sees the first process alone, so that one which fails beside others is its to
-/// start again.
+/// A service manager sees only the first process, which therefore restarts a process that fails
+/// beside others.
 #[test]
 fn what_fails_beside_others_is_started_again_and_what_was_ended_is_not() {
     root();
@@ -503,7 +503,7 @@ fn what_fails_beside_others_is_started_again_and_what_was_ended_is_not() {
     let Ended { code, err, .. } = net.run(&["down", &net.iface]);
     assert_eq!(code, 0, "{err}");
     assert_eq!(all.next()["event"], "down");
-    // Longer than the pause before a start.
+    // Longer than the pause before a restart.
     std::thread::sleep(Duration::from_secs(5));
     assert_eq!(pid(&net.iface), None);
     kill(Pid::from_raw(all.child.id() as i32), Signal::SIGTERM).unwrap();
@@ -512,7 +512,7 @@ fn what_fails_beside_others_is_started_again_and_what_was_ended_is_not() {
     assert_eq!(net.programs(), 0);
 }
 
-/// As a modem that is plugged out and in.
+/// Like a modem that is unplugged and plugged in again.
 #[test]
 fn an_interface_that_comes_back_is_up_again() {
     root();
@@ -522,7 +522,7 @@ fn an_interface_that_comes_back_is_up_again() {
     let mut all = All::start(&net, &file);
     let pull_out = || must(&format!("ip -n {} link del aw9", net.receiver));
     pull_out();
-    // Longer than the pause: it is looked for, and not there.
+    // Longer than the pause: the interface is looked for, and is missing.
     std::thread::sleep(Duration::from_secs(5));
     plug_in(&net, "aw9");
     let up = |event: &Value| event["event"] == "up" && event["facts"]["interface"] == "aw9";
@@ -533,7 +533,8 @@ fn an_interface_that_comes_back_is_up_again() {
     assert_eq!(net.programs(), 0);
 }
 
-/// As a modem that is not plugged in yet: nothing else is wrong, so that nobody has to start it again.
+/// Like a modem that is not plugged in yet: nothing else is wrong, so no restart from outside is
+/// needed.
 #[test]
 fn an_interface_that_is_not_there_yet_is_waited_for() {
     root();
@@ -557,7 +558,7 @@ fn an_interface_that_is_not_there_yet_is_waited_for() {
             (said().matches(line).count() == times).then_some(())
         });
     };
-    // For a time that is over before it comes there is nothing to wait for.
+    // A limited duration does not wait for interfaces.
     let out = start(&["--duration", "1h"]).wait_with_output().unwrap();
     assert_eq!(out.status.code(), Some(2), "{}", said());
 
@@ -566,7 +567,7 @@ fn an_interface_that_is_not_there_yet_is_waited_for() {
     let mut all = All { child, lines };
     for times in [1, 2] {
         waits(times);
-        // It looks several times meanwhile, and says nothing more.
+        // It checks several times meanwhile, and logs nothing more.
         std::thread::sleep(Duration::from_secs(3));
         waits(times);
         assert_eq!(all.child.try_wait().unwrap(), None, "{}", said());
@@ -581,7 +582,7 @@ fn an_interface_that_is_not_there_yet_is_waited_for() {
     let status = until("its end", || all.child.try_wait().unwrap());
     assert_eq!(status.code(), Some(0), "{}", said());
 
-    // Something else is wrong as well, and the service manager has to know.
+    // Something else is wrong as well, which the service manager has to know.
     file.write(&format!("{}{}", one("aw6", ""), one(&net.iface, "")));
     let held = net.start("up", "up", &[]);
     let out = start(&[]).wait_with_output().unwrap();
@@ -609,7 +610,7 @@ fn a_fixed_rate_of_cake_changes_in_place() {
         let Ended { code, out, err } = net.run(&["reload"]);
         assert_eq!(code, 0, "{out}{err}");
         assert!(shown().contains("bandwidth 8Mbit"), "{}", shown());
-        // The kernel counts bytes a second, so it has a little less than this.
+        // The kernel counts in bytes per second, so its rate is slightly lower.
         file.write(&rate("7654321 bit/s"));
         let Ended { code, out, err } = net.run(&["reload"]);
         assert_eq!(code, 0, "{out}{err}");
@@ -625,7 +626,7 @@ fn a_fixed_rate_of_cake_changes_in_place() {
     });
 }
 
-/// The process that loads programs for a daemon, stopped. It goes on when this is dropped.
+/// The stopped loader process of a daemon. It continues when this is dropped.
 struct StoppedLoader(Pid);
 
 impl StoppedLoader {
@@ -653,7 +654,7 @@ fn loader_of(parent: Pid) -> Pid {
     Pid::from_raw(pid.unwrap().parse().unwrap())
 }
 
-/// A loader that is stopped stands for a verifier that takes long.
+/// A stopped loader stands for a slow verifier.
 #[test]
 fn an_answer_that_comes_late_is_not_taken_for_another() {
     in_virtual_time(|| {
@@ -669,7 +670,7 @@ fn an_answer_that_comes_late_is_not_taken_for_another() {
         file.write(&policy(16));
         let Ended { code, err, .. } = net.run(&["reload", &net.iface]);
         assert_eq!(code, 1, "{err}");
-        // Until the daemon has given up as well.
+        // Wait until the daemon has given up as well.
         std::thread::sleep(Duration::from_secs(40));
         assert_eq!(stats(&net)["policy"], "every-n:n=8,warm=0");
         drop(loader);
@@ -702,7 +703,7 @@ fn the_end_does_not_wait_for_a_verifier() {
             .stderr(Stdio::null())
             .spawn();
         let mut asked = asked.unwrap();
-        // The loader has been asked by then, or will never be: both must end well.
+        // The loader has been asked by then, or never will be: both must end well.
         std::thread::sleep(Duration::from_millis(500));
         if by_down {
             let Ended { code, err, .. } = net.run(&["down", &net.iface]);

@@ -1,4 +1,4 @@
-//! What is left of a daemon's rights once it runs, and that it ends without them as it should.
+//! The privileges that a running daemon has left, and that it ends properly without the others.
 
 mod common;
 
@@ -30,7 +30,7 @@ impl Up {
             .stderr(Stdio::piped())
             .spawn();
         let mut up = Self(child.unwrap());
-        // It says so when it is up. What it says at its end fits into the pipe.
+        // It reports when it is up. Its last output fits into the pipe.
         let mut line = String::new();
         let mut out = BufReader::new(up.0.stdout.as_mut().unwrap());
         out.read_line(&mut line).unwrap();
@@ -45,7 +45,7 @@ impl Up {
         said
     }
 
-    /// Ends it, and returns what it wrote on standard error.
+    /// Ends it, and returns its standard error.
     fn end(mut self, signal: Signal) -> String {
         kill(Pid::from_raw(self.0.id() as i32), signal).unwrap();
         let status = until("its end", || self.0.try_wait().unwrap());
@@ -63,7 +63,7 @@ impl Drop for Up {
     }
 }
 
-/// The files of the registry that are of daemons in the receiver's namespace.
+/// The registry's files of daemons in the receiver's namespace.
 fn registered(net: &Net) -> Vec<String> {
     let netns = std::fs::metadata(Path::new("/run/netns").join(&net.receiver));
     let netns = format!("-{}-", netns.unwrap().ino());
@@ -74,8 +74,8 @@ fn registered(net: &Net) -> Vec<String> {
         .collect()
 }
 
-/// How many devices and filters of daemons there are, and whether the interface has the qdisc that
-/// the datapath adds and removes.
+/// The numbers of devices and filters of daemons, and whether the interface has the qdisc that the
+/// datapath adds and removes.
 fn left(net: &Net, of: &str) -> (usize, usize, bool) {
     let Net {
         receiver, iface, ..
@@ -96,7 +96,7 @@ fn no_clsact(net: &Net) {
         .status();
 }
 
-/// The arguments of each daemon, in each way of being attached, and what it keeps.
+/// The arguments of each daemon for each attach mode, and the capabilities that it keeps.
 fn daemons(net: &Net, config: &str) -> Vec<(Vec<String>, u64)> {
     let Net { iface, .. } = net;
     let rate = "--rate 10_Mbit/s";
@@ -119,13 +119,13 @@ fn daemons(net: &Net, config: &str) -> Vec<(Vec<String>, u64)> {
             NET_ADMIN,
         ),
     ];
-    // A space is the end of an argument, an underscore stands for one inside.
+    // A space ends an argument; an underscore stands for a space inside.
     let argument = |word: &str| word.replace('_', " ");
     let words = |line: String| line.split(' ').map(argument).collect();
     daemons.map(|(line, kept)| (words(line), kept)).into()
 }
 
-/// The configuration of a tunnel that takes ACKs from the interface. Its key is of no use.
+/// The configuration of a tunnel that takes ACKs from the interface. Its key is a dummy.
 fn tunnel(net: &Net, user: &str, files: &Path) -> String {
     let keygen = |name: &str| {
         let key = files.join(name);
@@ -169,7 +169,7 @@ fn m6_each_daemon_keeps_what_it_uses_and_nothing_is_left_of_it() {
                 assert_eq!(left(&net, args[0]), (0, 0, false), "{args:?}: {said}");
             }
         }
-        // What a killed one leaves on clsact lets everything pass.
+        // What a killed daemon leaves on clsact lets everything pass.
         no_clsact(&net);
     }
 }
@@ -196,7 +196,7 @@ fn m6_without_a_user_it_stays_roots_and_says_so() {
     assert_eq!(up.end(Signal::SIGINT), "");
 }
 
-/// Only these processes see the changed list of users.
+/// Only these processes see the modified list of users.
 #[test]
 fn m6_the_daemons_own_user_is_taken_if_there_is_one() {
     root();
@@ -244,7 +244,7 @@ fn m6_a_user_that_is_not_there_is_bad_input_and_nothing_stays_attached() {
     }
 }
 
-/// Has the kernel refuse bpf(2) to a command with EPERM, as the filters of some containers do.
+/// Makes the kernel refuse bpf(2) to a command with EPERM, like the filters of some containers.
 fn refuse_bpf(command: &mut Command) {
     use nix::libc;
 
@@ -255,7 +255,7 @@ fn refuse_bpf(command: &mut Command) {
             jf,
             k,
         };
-        // The number of the call is the first word of what the filter sees.
+        // The number of the call is the first word that the filter sees.
         let mut steps = [
             step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
             step(libc::BPF_JMP | libc::BPF_JEQ, 0, 1, libc::SYS_bpf as u32),
@@ -272,13 +272,13 @@ fn refuse_bpf(command: &mut Command) {
             filter: steps.as_mut_ptr(),
         };
         let filter = libc::SECCOMP_MODE_FILTER;
-        // SAFETY: the program lives across the call.
+        // SAFETY: the program outlives the call.
         match unsafe { libc::prctl(libc::PR_SET_SECCOMP, filter, &raw const program) } {
             0 => Ok(()),
             _ => Err(std::io::Error::last_os_error()),
         }
     };
-    // SAFETY: between fork and exec it makes one system call and allocates nothing.
+    // SAFETY: between fork and exec this makes one system call and allocates nothing.
     unsafe { command.pre_exec(refuse) };
 }
 

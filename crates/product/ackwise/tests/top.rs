@@ -1,4 +1,4 @@
-//! `ackwise top` on a terminal of its own (a pty), beside a live attachment.
+//! `ackwise top` on its own terminal (a pty), with a live attachment.
 
 mod common;
 
@@ -23,8 +23,8 @@ const SIZE: Winsize = Winsize {
     ws_xpixel: 0,
     ws_ypixel: 0,
 };
-/// What a program says to a terminal when it leaves the screen that it has drawn on (xterm's
-/// control sequences, DECRST 1049).
+/// What a program sends to a terminal when it leaves the alternate screen (xterm's control
+/// sequences, DECRST 1049).
 const LEFT: &str = "\x1b[?1049l";
 
 /// A program on a terminal.
@@ -54,7 +54,7 @@ impl OnTerminal {
         let shown = Arc::new(Mutex::new(String::new()));
         let keyboard = File::from(pty.master.try_clone().unwrap());
         let (mut screen, text) = (File::from(pty.master), Arc::clone(&shown));
-        // It ends when the last descriptor of the terminal is closed.
+        // The read ends when the last descriptor of the terminal is closed.
         thread::spawn(move || {
             let mut room = [0; 4096];
             while let Ok(len @ 1..) = screen.read(&mut room) {
@@ -71,7 +71,7 @@ impl OnTerminal {
         }
     }
 
-    /// Waits until it has shown a text.
+    /// Waits until the program has shown a text.
     fn shows(&self, text: &str) {
         until(text, || self.has_shown(text).then_some(()));
     }
@@ -85,7 +85,7 @@ impl OnTerminal {
         !now.local_flags.contains(LocalFlags::ICANON)
     }
 
-    /// Waits for its end; the terminal is as before.
+    /// Waits for the program to end, and checks that the terminal is restored.
     fn ends(mut self) {
         let status = until("its end", || self.child.try_wait().unwrap());
         assert_eq!(status.code(), Some(0), "{}", self.shown.lock().unwrap());
@@ -108,7 +108,7 @@ fn it_shows_an_attachment_and_leaves_the_terminal_as_it_was() {
     let net = Net::new();
     let attached = net.attach(&["--policy", "every-n", "--set", "n=4"]);
     let top = OnTerminal::start(&net, &[&net.iface, "--interval", "200ms"]);
-    // Neither can be on the screen before something was downloaded, and drawn.
+    // Neither can be on the screen before something was downloaded and drawn.
     assert!(net.download(2) > 1_000_000);
     top.shows("every-n");
     top.shows("10.9.0.2:");
@@ -121,12 +121,12 @@ fn it_shows_an_attachment_and_leaves_the_terminal_as_it_was() {
     top.shows("every-n");
     kill(Pid::from_raw(top.child.id() as i32), Signal::SIGTERM).unwrap();
     top.ends();
-    // Killed, it would leave its entry in the registry.
+    // If it were killed, it would leave its entry in the registry.
     attached.signal(Signal::SIGTERM);
     assert_eq!(attached.end().status.code(), Some(0));
 }
 
-/// The name that it was attached by may be that of another interface by now.
+/// The name under which it attached may be that of another interface by now.
 #[test]
 fn a_renamed_interface_is_shown_by_both_names() {
     root();
@@ -139,7 +139,7 @@ fn a_renamed_interface_is_shown_by_both_names() {
         let Ended { code, out, err } = net.run(&["--format", "json", "status"]);
         assert_eq!(code, 0, "{err}");
         let all: Value = serde_json::from_str(&out).unwrap();
-        // Those of other tests are in other namespaces.
+        // Attachments of other tests are in other namespaces.
         let all = all["attachments"].as_array().unwrap().iter();
         let mut own = all.filter(|it| it["interface"] == iface.as_str());
         own.next().unwrap()["interface_now"].clone()
@@ -149,7 +149,7 @@ fn a_renamed_interface_is_shown_by_both_names() {
         let name = if how == "up" { "renamed0" } else { iface };
         must(&format!("ip -n {receiver} link set {name} {how}"));
     }
-    // Somebody else has the old name.
+    // Another interface has the old name.
     must(&format!(
         "ip -n {receiver} link add {iface} type veth peer name other0"
     ));
@@ -161,7 +161,7 @@ fn a_renamed_interface_is_shown_by_both_names() {
         assert!(out.contains(&both), "{args:?}: {out}");
     }
     let top = OnTerminal::start(&net, &["renamed0"]);
-    // It moves over spaces instead of writing them.
+    // The program moves over spaces instead of writing them.
     for word in ["renamed0", "(was", &format!("{iface}):")] {
         top.shows(word);
     }

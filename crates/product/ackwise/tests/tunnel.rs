@@ -1,4 +1,4 @@
-//! `ackwise tunnel`, from the outside. No root.
+//! `ackwise tunnel` from the outside, without root.
 
 mod common;
 
@@ -63,7 +63,7 @@ fn a_key_in_a_directory_that_is_not_there() {
 fn half_a_key_is_not_left() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("key");
-    // Where there is no room: no file may be longer than nothing.
+    // A full disk: no file may be longer than 0 bytes.
     let full = "trap '' XFSZ; ulimit -f 0; exec \"$0\" tunnel keygen \"$1\"";
     let run = Command::new("sh")
         .args(["-c", full])
@@ -76,7 +76,7 @@ fn half_a_key_is_not_left() {
     assert!(!path.exists());
 }
 
-/// The key pair of RFC 7748 §6.1, as `wg` writes it.
+/// The key pair of RFC 7748 §6.1, in the encoding of `wg`.
 #[test]
 fn a_public_key_is_that_of_wireguard() {
     let run = |input: &str| {

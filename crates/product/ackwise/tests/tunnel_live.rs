@@ -1,4 +1,4 @@
-//! `ackwise tunnel` between two namespaces: two processes, one of them without any right.
+//! `ackwise tunnel` between two namespaces: two processes, one of them without privileges.
 
 mod common;
 
@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-/// The receiver's ACKs to the sender, in a tunnel between them.
+/// The receiver's ACKs to the sender, carried by a tunnel between them.
 struct Pair {
     net: Net,
     files: tempfile::TempDir,
@@ -135,7 +135,7 @@ impl Pair {
     }
 }
 
-/// The names of everything in a document.
+/// Collects all field names in a document.
 fn names(at: &str, value: &Value, into: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) => fields.iter().for_each(|(name, value)| {
@@ -166,7 +166,7 @@ fn it_tells_and_ends_on_sigterm_and_on_down() {
     let expected: BTreeSet<String> = SHAPE.lines().map(str::to_owned).collect();
     assert_eq!(found, expected, "{stats:#}");
     assert_eq!(stats["pid"], receiver.0.id());
-    // Without any right.
+    // This works without any privileges.
     assert_eq!(stats["restored"]["delivery"], "batched");
     assert_eq!(pair.net.programs(), 1);
     let peer = &stats["peers"][0];
@@ -235,7 +235,7 @@ fn killed_it_leaves_nothing_and_transfers_go_on() {
         let mut receiver = pair.receiver_up();
         pair.peer_is(true);
         std::thread::scope(|scope| {
-            // The first ACKs in the tunnel are of its first megabyte.
+            // The first ACKs in the tunnel are for the first megabyte.
             let download = scope.spawn(|| pair.net.download_bytes(BYTES));
             until("ACKs", || (pair.carried() > 300).then_some(()));
             let victim = if round == 0 {
@@ -251,7 +251,7 @@ fn killed_it_leaves_nothing_and_transfers_go_on() {
             assert_eq!(pair.net.programs(), 0);
             continue;
         }
-        // The other side is gone: this one says so, and hears it when it is back.
+        // The other end is gone: this one reports it, and notices when it is back.
         pair.peer_is(false);
         let _again = pair.sender_up();
         pair.peer_is(true);

@@ -1,5 +1,5 @@
-//! The systemd units, run by systemd: it boots in namespaces of its own, with the units as they
-//! are in `packaging/`, the user that the package makes, and no other service.
+//! The systemd units, run by a systemd that boots in namespaces of its own, with the units from
+//! `packaging/`, the package's user, and no other service.
 
 mod common;
 
@@ -10,18 +10,18 @@ use ackwise_testbed::program::{root, until};
 use common::{ACKWISE, Net};
 
 const NET_RAW: u64 = 1 << 13;
-/// The units' directory, seen from this crate.
+/// The directory of the units, relative to this crate.
 const PACKAGING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../packaging");
 const BOOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/units/boot.sh");
 
-/// A systemd in the receiver's namespace; it ends when this is dropped.
+/// A systemd in the receiver's namespace, which ends when this is dropped.
 struct Systemd {
     child: Child,
-    /// The number of its process, seen from here.
+    /// Its process id, seen from here.
     pid: u32,
 }
 
-/// The process below this one, or further down, that has a name.
+/// The descendant of this process with the given name.
 fn below(pid: u32, name: &str) -> Option<u32> {
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
     children.split_whitespace().find_map(|child| {
@@ -60,7 +60,7 @@ impl Systemd {
         systemd
     }
 
-    /// Runs a program where systemd runs.
+    /// Runs a program inside the systemd's namespaces.
     fn run(&self, program: &str, args: &[&str]) -> Output {
         Command::new("nsenter")
             .args(["--target", &self.pid.to_string()])
@@ -70,7 +70,7 @@ impl Systemd {
             .unwrap()
     }
 
-    /// Runs one that must succeed, and returns what it printed.
+    /// Runs a program that must succeed, and returns its output.
     fn must(&self, program: &str, args: &[&str]) -> String {
         let out = self.run(program, args);
         assert!(
@@ -86,8 +86,8 @@ impl Systemd {
         self.must("systemctl", &["show", "--value", "--property", name, unit])
     }
 
-    /// Looks at the rights of each thread of a unit's process: the user and the capabilities, as
-    /// in `rights.rs`. The bounding set is the unit's: without CAP_SETPCAP nobody can empty it.
+    /// Checks the user and the capabilities of each thread of a unit's process, as in `rights.rs`.
+    /// The bounding set is the unit's: without CAP_SETPCAP nobody can empty it.
     fn has_rights(&self, unit: &str, kept: u64) {
         let pid = self.property(unit, "MainPID");
         let user = self.must("id", &["-u", "ackwise"]);
@@ -176,7 +176,7 @@ fn configuration(net: &Net) -> tempfile::TempDir {
     files
 }
 
-/// The file is read again by the same process, and a mistake in it is an error of `systemctl reload`.
+/// The same process reads the file again, and a mistake in the file fails `systemctl reload`.
 fn reloads(systemd: &Systemd, unit: &str, iface: &str) {
     let pid = systemd.property(unit, "MainPID");
     let edit = |change: &str| systemd.must("sed", &["-i", change, "/etc/ackwise/ackwise.toml"]);
@@ -194,8 +194,8 @@ fn reloads(systemd: &Systemd, unit: &str, iface: &str) {
     assert_eq!(systemd.property(unit, "NRestarts"), "0");
 }
 
-/// Each unit starts as its own user and with the rights of its documentation, is started again
-/// after `kill -9`, and leaves nothing behind when it stops. A download goes on beside it.
+/// Each unit starts as its own user with the documented privileges, is restarted after `kill -9`,
+/// and leaves nothing behind when it stops. A download runs meanwhile.
 #[test]
 fn units_start_restart_and_stop() {
     root();
@@ -213,7 +213,7 @@ fn units_start_restart_and_stop() {
         systemd.has_rights(&unit, kept);
         assert!(net.programs() > 0, "{unit}");
         if unit.starts_with("ackwise@") {
-            // As /etc/ackwise/ackwise.toml says.
+            // As configured in /etc/ackwise/ackwise.toml.
             let status = systemd.must("ackwise", &["status", iface]);
             assert!(status.contains("every-n:n=4"), "{status}");
             reloads(&systemd, &unit, iface);
@@ -242,7 +242,8 @@ fn units_start_restart_and_stop() {
     assert!(net.download(1) > 100_000);
 }
 
-/// An interface that goes and comes again, as a modem's or that of PPP, has its units again, which nobody starts.
+/// An interface that disappears and returns, like a modem's or PPP's, gets its units back without
+/// anybody starting them.
 #[test]
 fn units_come_back_with_their_interface() {
     root();
@@ -250,7 +251,7 @@ fn units_come_back_with_their_interface() {
     let files = configuration(&net);
     let systemd = Systemd::boot(&net, files.path());
     let iface = &net.iface;
-    // A name that systemd has to have escaped.
+    // A name that systemd has to escape.
     let other = "br-lan0";
     let make = |name: &str| {
         systemd.must("ip", &["link", "add", name, "type", "veth"]);
@@ -287,7 +288,7 @@ fn units_come_back_with_their_interface() {
     }
 }
 
-/// A process that hangs gives no sign of life: the watchdog ends it, and it is started again.
+/// A hung process does not notify the watchdog, which ends it, and it is restarted.
 #[test]
 fn a_process_that_hangs_is_started_again() {
     root();
@@ -314,7 +315,7 @@ fn a_process_that_hangs_is_started_again() {
     assert!(net.download(1) > 100_000);
 }
 
-/// A bad option does not mend itself: the unit fails at once, and is not started again.
+/// A restart does not help against a bad option: the unit fails at once, and is not restarted.
 #[test]
 fn a_bad_option_is_not_tried_again() {
     root();

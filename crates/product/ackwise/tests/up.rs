@@ -1,6 +1,6 @@
-//! `ackwise up` and `ackwise down`: what they do on an interface, and that nothing of it stays.
+//! `ackwise up` and `ackwise down`: their effect on an interface, and that nothing is left.
 //!
-//! Tests with cake run on a kernel of their own, in virtual time: not every kernel has it.
+//! Tests with cake run on a separate kernel in virtual time, since not every kernel has cake.
 
 mod common;
 
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 /// A queue discipline that somebody has set, with options.
 const SOMEBODYS: &str =
     "handle 42: fq_codel limit 1234 target 7ms interval 140ms quantum 600 noecn";
-/// One that shapes.
+/// A queue discipline that shapes.
 const SHAPER: &str = "handle 43: tbf rate 5mbit burst 10k latency 50ms";
 
 /// The queue disciplines of the receiver's interface, as tc shows them.
@@ -41,7 +41,7 @@ fn set_root(net: &Net, root: &str) {
     ));
 }
 
-/// What the receiver routes to everywhere leaves by its interface.
+/// Adds a default route to the receiver through its interface.
 fn add_default_route(net: &Net) {
     must(&format!(
         "ip -n {} route add default via 10.9.0.1",
@@ -61,7 +61,7 @@ fn up(net: &Net, args: &[&str]) -> Attached {
     net.start("up", "up", args)
 }
 
-/// The process that puts the queue back when its parent ends.
+/// The process that restores the queue when its parent ends.
 fn guard_of(parent: Pid) -> Option<Pid> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let status = processes.filter_map(|it| std::fs::read_to_string(it.path().join("status")).ok());
@@ -109,7 +109,7 @@ fn a_host_that_receives_saves_acks_and_gets_every_byte() {
     });
 }
 
-/// An alternative name is the interface's, too: what /proc says of it is found all the same.
+/// An alternative name refers to the same interface, whose entries in /proc are still found.
 #[test]
 fn an_alternative_name_is_of_the_same_interface() {
     root();
@@ -130,8 +130,8 @@ fn an_alternative_name_is_of_the_same_interface() {
     ends_well(attached);
 }
 
-/// An ifb takes what the kernel redirects to it, and drops what a process sends: a held ACK, or all that
-/// a gateway shapes, would be lost.
+/// An ifb takes what the kernel redirects to it, and drops what a process sends: a held ACK, or
+/// everything that a gateway shapes, would be lost.
 #[test]
 fn a_device_by_which_nothing_can_be_sent_is_refused() {
     in_virtual_time(|| {
@@ -152,7 +152,7 @@ fn a_device_by_which_nothing_can_be_sent_is_refused() {
     });
 }
 
-/// Longer than any other answer may take: the machine is busy, or the process was frozen.
+/// This takes longer than any other answer may: the machine is busy, or the process was frozen.
 #[test]
 fn one_that_ends_late_is_waited_for() {
     root();
@@ -170,7 +170,7 @@ fn one_that_ends_late_is_waited_for() {
     ends_well(attached);
 }
 
-/// Filters of clsact outlive their process, and let every packet pass. `down` removes them.
+/// clsact filters outlive their process, and let every packet pass. `down` removes them.
 #[test]
 fn filters_of_a_killed_one_go_by_down() {
     root();
@@ -192,7 +192,7 @@ fn filters_of_a_killed_one_go_by_down() {
     }
 }
 
-/// The kernel takes any letters in a name.
+/// The kernel accepts any characters in a name.
 #[test]
 fn a_name_beyond_ascii_is_attached_to_and_ended() {
     root();
@@ -200,7 +200,7 @@ fn a_name_beyond_ascii_is_attached_to_and_ended() {
     let Net {
         receiver, iface, ..
     } = &net;
-    // Two bytes each. The name of the device of sqm-scripts is cut within the last one.
+    // Two bytes each. The name of sqm-scripts' device is cut within the last character.
     let name = "\u{e4}\u{f6}\u{fc}\u{df}\u{e9}\u{f1}";
     must(&format!("ip -n {receiver} link set {iface} down"));
     must(&format!("ip -n {receiver} link set {iface} name {name}"));
@@ -236,7 +236,7 @@ fn it_attaches_and_ends_as_often_as_it_is_told_to() {
     assert!(last["stats"]["acks"].as_u64().unwrap() > 0, "{last}");
     assert_eq!(net.programs(), 0, "something is still attached");
     assert_eq!(tc(&net), before);
-    // It is told so when there is nothing to end, and a second one finds nothing in its way.
+    // It is told that there is nothing to end, and a second one finds no obstacle.
     let Ended { code, err, .. } = net.run(&["down", &net.iface]);
     assert_eq!(code, 1, "{err}");
     assert!(err.contains("no `ackwise up`"), "{err}");
@@ -356,7 +356,7 @@ fn an_explanation_takes_no_root_and_touches_nothing() {
     assert_eq!(shown["decision"]["plan"]["role"], "router", "{out}");
     assert_eq!(tc(&net), before);
     assert_eq!(net.programs(), 0);
-    // One at work is said, too.
+    // A running attachment is reported, too.
     let attached = net.attach(&[]);
     let Ended { code, out, err } = net.run(&["up", &net.iface, "--explain"]);
     assert_eq!(code, 1, "{err}");
@@ -392,7 +392,7 @@ fn what_cannot_be_is_refused() {
         assert_eq!((code, out.as_str()), (2, ""), "{args:?}: {err}");
         assert!(err.contains(says), "{args:?}: {err}");
     }
-    // A route may come later, so that this is no bad input.
+    // A route may appear later, so this is not bad input.
     must(&format!("ip -n {} route del default", net.receiver));
     let Ended { code, err, .. } = run(&[&net.iface, "--up", "5mbit"]);
     assert_eq!(code, 1, "{err}");
@@ -403,7 +403,7 @@ fn what_cannot_be_is_refused() {
     assert_eq!((code, out.lines().count()), (0, 1), "{out}");
 }
 
-/// Makes a router with a root queue, and says what tc shows of it.
+/// Creates a router with a root queue, and returns what tc shows of it.
 fn router_with(root: Option<&str>) -> (Net, String) {
     let net = Net::new();
     forward(&net);
@@ -424,7 +424,7 @@ fn is_cake(shown: &str) -> bool {
     options.iter().all(|it| shown.contains(it)) && shown.lines().count() == 1
 }
 
-/// The packets that the tins of the cake have sent, in the order bulk, best effort, video, voice.
+/// The packets that the tins of the cake have sent: bulk, best effort, video, voice.
 fn tins(net: &Net) -> [u64; 4] {
     let command = format!(
         "tc -n {} -s -j qdisc show dev {} root",
@@ -436,7 +436,7 @@ fn tins(net: &Net) -> [u64; 4] {
     sent.collect::<Vec<_>>().try_into().expect("four tins")
 }
 
-/// Ends an `ackwise up` by a signal, or by `ackwise down`, and waits until nothing is left.
+/// Ends an `ackwise up` by a signal or by `ackwise down`, and waits until nothing is left.
 fn end_and_look(net: &Net, attached: Attached, ending: &str, before: &str) {
     match ending.parse::<Signal>() {
         Ok(signal) => attached.signal(signal),
@@ -446,7 +446,7 @@ fn end_and_look(net: &Net, attached: Attached, ending: &str, before: &str) {
     let Detached { status, err, .. } = attached.end();
     assert_eq!(status.code(), (!killed).then_some(0), "{ending}: {err}");
     if killed {
-        // Another process clears up.
+        // Another process cleans up.
         until("the queue", || (!is_cake(&tc(net))).then_some(()));
         until("the programs", || (net.programs() == 0).then_some(()));
     }
@@ -528,7 +528,7 @@ fn what_a_killed_guard_leaves_is_put_back_by_down_and_by_the_next_up() {
             assert_eq!(tc(&net), before);
             assert_eq!(net.programs(), 0);
         }
-        // Without its guard it ends with an error that says how to go on.
+        // Without its guard it ends with an error that says how to continue.
         let attached = up(&net, &["--up", "5mbit"]);
         kill(guard_of(attached.pid()).expect("a guard"), Signal::SIGKILL).unwrap();
         attached.signal(Signal::SIGTERM);
@@ -571,7 +571,7 @@ fn what_somebody_changes_meanwhile_stays() {
     });
 }
 
-/// In `pfifo_fast` the class that ACKs have in cake is that of the last band, which waits for all others.
+/// In `pfifo_fast`, the class of ACKs in cake maps to the last band, which waits for all others.
 #[test]
 fn acks_have_no_class_of_a_cake_that_is_gone() {
     in_virtual_time(|| {
@@ -586,12 +586,12 @@ fn acks_have_no_class_of_a_cake_that_is_gone() {
             "tc -n {receiver} qdisc add dev {iface} parent 43:1 handle 44: pfifo_fast"
         ));
         assert_eq!(attached.next_event()["event"], "queue-replaced");
-        // The programs hear of it with the next heartbeat.
+        // The programs learn of it with the next heartbeat.
         std::thread::sleep(Duration::from_secs(1));
         let is_done = AtomicBool::new(false);
         let bytes = content(50_000);
         std::thread::scope(|scope| {
-            // More than the queue lets through, in the band of what has no priority.
+            // More than the queue lets through, in the band for packets without a priority.
             scope.spawn(|| {
                 Netns::named(receiver).run(|| {
                     let socket = UdpSocket::bind("10.9.0.2:0").unwrap();
@@ -627,7 +627,7 @@ fn a_deleted_interface_leaves_nothing_behind() {
     });
 }
 
-/// Starts `ackwise up` in a way in which it must fail, and returns what it says. Nothing of it stays.
+/// Starts `ackwise up` so that it must fail, and returns its standard error. Nothing is left.
 fn fails(net: &Net, before: &str, args: &[&str], how: impl FnOnce(&mut Command)) -> String {
     let mut command = net.in_receiver(ACKWISE.path());
     command
@@ -643,7 +643,7 @@ fn fails(net: &Net, before: &str, args: &[&str], how: impl FnOnce(&mut Command))
     err
 }
 
-/// What it does cannot be told, which is seen only after it is done.
+/// Its report cannot be printed, which is noticed only after the work is done.
 #[test]
 fn an_error_after_the_start_undoes_all() {
     in_virtual_time(|| {
@@ -663,14 +663,14 @@ fn an_error_after_the_start_undoes_all() {
     });
 }
 
-/// No queue is replaced that nobody would put back.
+/// No queue is replaced if there is no process to restore it.
 #[test]
 fn without_a_guard_it_does_not_start() {
     in_virtual_time(|| {
         let (net, before) = router_with(Some(SOMEBODYS));
         let err = fails(&net, &before, &["--up", "5mbit"], |command| {
             let refuse = || -> io::Result<()> { refuse(libc::SYS_close_range, None, libc::EPERM) };
-            // SAFETY: `refuse` allocates nothing, and takes no lock.
+            // SAFETY: `refuse` does not allocate or take a lock.
             unsafe { command.pre_exec(refuse) };
         });
         assert!(err.contains("the process that clears up"), "{err}");

@@ -16,10 +16,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-/// How long a message is waited for.
+/// How long to wait for a message.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A file that is gone with its directory.
+/// A file that is removed with its directory.
 struct File {
     _directory: tempfile::TempDir,
     path: PathBuf,
@@ -41,7 +41,7 @@ impl File {
     }
 }
 
-/// What an HTTP server in a namespace answers.
+/// The response of an HTTP server in a namespace.
 fn get(namespace: &str, address: &str) -> String {
     Netns::named(namespace).run(|| {
         let mut stream = std::net::TcpStream::connect(address).unwrap();
@@ -53,7 +53,7 @@ fn get(namespace: &str, address: &str) -> String {
     })
 }
 
-/// Starts `ackwise up --all`, and gives the events that it prints, one after the other.
+/// Starts `ackwise up --all`, and returns the events that it prints one after the other.
 fn all_up(net: &Net, file: &File) -> (Child, impl FnMut() -> Value) {
     let mut child = net
         .in_receiver(ACKWISE.path())
@@ -94,7 +94,7 @@ fn the_file_says_what_arguments_leave_open() {
     assert_eq!(net.programs(), 0);
 }
 
-/// Each interface has a process of its own. A signal to the first process ends all of them.
+/// Each interface has its own process. A signal to the first process ends all of them.
 #[test]
 fn all_interfaces_are_up_until_one_signal() {
     root();
@@ -138,7 +138,7 @@ fn all_interfaces_are_up_until_one_signal() {
     assert!(out.contains("No `ackwise up`"), "{out}");
 }
 
-/// Whoever starts them may be killed: then they end, a gateway as well as who thins.
+/// If the first process is killed, the others end: a gateway as well as a datapath.
 #[test]
 fn all_end_if_the_first_process_is_killed() {
     root();
@@ -177,7 +177,7 @@ fn all_end_if_the_first_process_cannot_listen() {
         netns: netns.ino(),
         name: "up".to_owned(),
     };
-    // What is in a directory is not removed, so that the name is taken.
+    // A non-empty directory is not removed, so the name is taken.
     let socket = Registry::<()>::new("all", |()| false).socket_path(&key);
     std::fs::create_dir_all(socket.join("taken")).unwrap();
     let Ended { code, err, .. } = net.run(&["up", "--all", "--config", file.path()]);
@@ -189,8 +189,8 @@ fn all_end_if_the_first_process_cannot_listen() {
     assert!(out.contains("No `ackwise up`"), "{out}");
 }
 
-/// The service manager hears that all is ready when every interface is up or has failed, whoever
-/// started the command and whatever that one ignores.
+/// The service manager is told that all is ready when every interface is up or has failed, whoever
+/// started the command and whatever signals it ignores.
 #[test]
 fn ready_is_said_when_every_interface_is_up_or_has_failed() {
     root();
@@ -232,7 +232,7 @@ fn ready_is_said_when_every_interface_is_up_or_has_failed() {
     assert!(err.contains("nothere0 is not there"), "{err}");
 }
 
-/// The queue that is put back is seen to be so by one that was started with SIGCHLD ignored.
+/// A process started with SIGCHLD ignored still sees that the queue was restored.
 #[test]
 fn who_ignores_the_end_of_children_is_no_reason_to_fail() {
     root();
@@ -275,7 +275,7 @@ fn a_port_that_is_taken_is_said_with_its_place() {
     assert_eq!(up.end().status.code(), Some(0));
 }
 
-/// The queue of a gateway has metrics of its own.
+/// The gateway's queue has its own metrics.
 #[test]
 fn a_gateway_s_queue_serves_metrics_as_well() {
     root();
@@ -300,7 +300,7 @@ fn a_gateway_s_queue_serves_metrics_as_well() {
     assert_eq!(up.end().status.code(), Some(0));
 }
 
-/// Where the guard is on by itself, the length of its blocks can be chosen alone.
+/// If the guard is on by default, the length of its blocks can be set alone.
 #[test]
 fn blocks_of_the_guard_have_a_length_of_their_own() {
     root();
@@ -321,8 +321,8 @@ fn blocks_of_the_guard_have_a_length_of_their_own() {
     }
 }
 
-/// What is wrong with one interface does not keep another one down. One that `ackwise down` has ended
-/// stays so while another one is waited for.
+/// An error on one interface does not keep another one down. An interface that `ackwise down` has
+/// ended stays down while another is waited for.
 #[test]
 fn one_that_fails_leaves_the_others_up() {
     root();
@@ -342,7 +342,7 @@ fn one_that_fails_leaves_the_others_up() {
     until("the other one", || (net.programs() > 0).then_some(()));
     let Ended { code, err, .. } = net.run(&["down", &net.iface]);
     assert_eq!(code, 0, "{err}");
-    // Longer than the pause before a start.
+    // Longer than the pause before a restart.
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(child.try_wait().unwrap(), None);
     assert_eq!(net.programs(), 0);
@@ -393,7 +393,7 @@ fn mistakes_are_said_with_their_place() {
         assert!(err.contains("ackwise.toml:3:10: "), "{args:?}: {err}");
         assert!(err.contains("did you mean adaptive?"), "{args:?}: {err}");
     }
-    // The datapath cannot make ACKs.
+    // The datapath cannot create ACKs.
     let literal = "rate-limit-literal";
     let elsewhere = File::new(&format!(
         "[[interface]]\nname = \"lo\"\npolicy = \"{literal}\"\n"
@@ -413,7 +413,7 @@ fn mistakes_are_said_with_their_place() {
     for place in [":3:10: ", ":6:10: "] {
         assert!(err.contains(place), "{err}");
     }
-    // Beside mistakes of another kind, too.
+    // Also together with mistakes of another kind.
     let mixed = File::new("[[interface]]\nname = \"lo\"\npolicy = \"adaptve\"\nguard = 5\n");
     let Ended { err, .. } = run(&["check", mixed.path()]);
     for place in [":3:10: ", ":4:9: "] {
@@ -454,7 +454,7 @@ fn mistakes_are_said_with_their_place() {
     }
 }
 
-/// The packaged example is a configuration.
+/// The packaged example is a valid configuration.
 #[test]
 fn the_example_is_fine() {
     let example = concat!(

@@ -1,4 +1,4 @@
-//! `ackwise up --up MIN..MAX`: a rate that is measured, on a kernel with cake, in virtual time.
+//! `ackwise up --up MIN..MAX`: a measured rate, on a kernel with cake in virtual time.
 
 mod common;
 mod uplink;
@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use uplink::{Downloads, Measured, Uplink, near, quantile, upload};
 
-/// A running `ackwise up`; killed when dropped.
+/// A running `ackwise up`, killed when dropped.
 struct Up {
     child: Child,
     out: BufReader<std::process::ChildStdout>,
@@ -65,7 +65,7 @@ impl Drop for Up {
     }
 }
 
-/// What `ackwise status` says about the rate.
+/// The output of `ackwise status` about the rate.
 fn status() -> Value {
     let out = near(ACKWISE.path())
         .args(["--format", "json", "status", "up0"])
@@ -119,7 +119,7 @@ fn it_follows_a_link_that_changes() {
             }
         });
         println!("{}", row("measured", &measured));
-        // The last two seconds of each rate: at single moments it may be far above, and takes that back.
+        // The last two seconds of each rate: for moments it may be far above, and is then reduced.
         for phase in seen.chunks(20) {
             let mut parts: Vec<f64> = phase
                 .iter()
@@ -139,8 +139,8 @@ fn it_follows_a_link_that_changes() {
     });
 }
 
-/// Nobody sends data: the ACKs of two downloads are six times what the uplink carries, and a second of them
-/// waits in the modem without a rate.
+/// No data are uploaded: the ACKs of two downloads are six times what the uplink carries, and
+/// without a rate a second of them waits in the modem.
 #[test]
 fn it_follows_a_link_that_only_acks_fill() {
     in_virtual_time(|| {
@@ -176,8 +176,8 @@ fn it_follows_a_link_that_only_acks_fill() {
     });
 }
 
-/// Three downloads of chunks with pauses, over a way back whose delay changes from packet to packet: what their
-/// ACKs take is neither a queue nor a capacity.
+/// Three downloads of chunks with pauses, over a return path whose delay varies from packet to
+/// packet: the time that their ACKs take indicates neither a queue nor a capacity.
 #[test]
 fn acks_that_wait_nowhere_do_not_throttle_it() {
     in_virtual_time(|| {
@@ -199,8 +199,9 @@ fn acks_that_wait_nowhere_do_not_throttle_it() {
     });
 }
 
-/// Rates in bit/s, one each 100 ms: steps of two seconds each between a fifth and nine fifths of the
-/// mean, or a Brownian motion between 0 and twice the mean, as Sprout has a cell (NSDI 2013, §3.1).
+/// Rates in bit/s, one per 100 ms: either steps of two seconds each between a fifth and nine fifths
+/// of the mean, or a Brownian motion between 0 and twice the mean, like Sprout's model of a cell
+/// (NSDI 2013, §3.1).
 fn trace(kind: &str, seed: u64, mean_bps: f64) -> Vec<u64> {
     let mut draws = Rng::stream(seed, 1);
     let mut uniform = || draws.below(1 << 20) as f64 / (1 << 20) as f64;
@@ -220,7 +221,7 @@ fn trace(kind: &str, seed: u64, mean_bps: f64) -> Vec<u64> {
         .collect()
 }
 
-/// What a rate that is measured makes of a link, and 95 % of the link's rate, known ten times a second.
+/// Compares a measured rate with 95 % of the link's rate, known ten times per second.
 fn beside_known(rates: &[u64], mean_bps: u64) -> [Measured; 2] {
     let buffer_bytes = mean_bps / 8;
     let mut uplink = Uplink::new(rates[0], buffer_bytes);
@@ -242,8 +243,8 @@ fn beside_known(rates: &[u64], mean_bps: u64) -> [Measured; 2] {
     [measured, known]
 }
 
-/// The bounds are wide: on a cell that is nearly dead for a tenth of a second now and then nobody keeps
-/// the queue short who measures. Decision 32 has the figures of other seeds.
+/// The bounds are wide: on a cell that sometimes nearly stops for a tenth of a second, no
+/// measurement keeps the queue short. Decision 32 has the figures of other seeds.
 #[test]
 fn it_follows_links_that_change_all_the_time() {
     in_virtual_time(|| {
@@ -261,8 +262,8 @@ fn it_follows_links_that_change_all_the_time() {
     });
 }
 
-/// An `ackwise up` and uploads for some seconds, then something happens; returns why the rate is not measured any
-/// more.
+/// Runs `ackwise up` and uploads for some seconds, then makes something happen; returns why the
+/// rate is no longer measured.
 fn halted(happens: impl FnOnce(&Up)) -> String {
     let _uplink = Uplink::new(6_000_000, 100_000);
     let mut up = Up::start(&["--up", "300kbit..20mbit"]);
@@ -330,7 +331,7 @@ fn without_load_the_rate_stays() {
     });
 }
 
-/// Somebody who dies does not come to take the rate back: the guard does.
+/// A killed process cannot restore the queue: the guard does.
 #[test]
 fn what_is_killed_leaves_the_queue_that_was_there() {
     in_virtual_time(|| {

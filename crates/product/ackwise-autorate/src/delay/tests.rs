@@ -1,4 +1,4 @@
-//! The programs on packets that are made here; nothing is sent.
+//! Tests of the programs on packets that are made here; nothing is sent.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use super::*;
 
 const NEAR: [u8; 4] = [10, 0, 0, 1];
 const FAR: [u8; 4] = [10, 0, 0, 2];
-/// What is between the addresses of a frame and its IP header.
+/// The bytes between a frame's addresses and its IP header.
 const PLAIN: &[u8] = &[8, 0];
 const TAGS: &[u8] = &[0x88, 0xa8, 0, 5, 0x81, 0, 0, 7, 8, 0];
 const PPPOE: &[u8] = &[0x88, 0x64, 0x11, 0, 0, 1, 0, 82, 0, 0x21];
 
-/// The object, loaded and attached nowhere.
+/// The object, loaded but not attached.
 struct Programs(Ebpf);
 
-/// A segment of the one connection there is.
+/// A segment of the only connection.
 #[derive(Debug, Clone, Copy)]
 struct Segment {
     seq: u32,
@@ -43,7 +43,7 @@ fn frame(leaves: bool, link: &[u8], segment: Segment) -> Vec<u8> {
         .for_each(|port| frame.extend(port.to_be_bytes()));
     frame.extend(segment.seq.to_be_bytes());
     frame.extend(segment.ack.to_be_bytes());
-    // ACK, a window, and timestamps behind two NOPs.
+    // ACK, a window, and timestamps after two NOPs.
     frame.extend([0x80, 0x10, 0x20, 0, 0, 0, 0, 0, 1, 1, 8, 10]);
     frame.extend(segment.tsval.to_be_bytes());
     frame.extend(segment.tsecr.to_be_bytes());
@@ -81,7 +81,7 @@ impl Programs {
         self.run("ackwise_delay_in", &frame(false, link, segment));
     }
 
-    /// The samples since the last look, and the wait of the one that counts, µs.
+    /// The number of samples since the last call, and the wait of the one that counts, µs.
     fn samples(&mut self) -> (u64, Option<u64>) {
         let map = self.0.map_mut("samples").unwrap();
         let mut map: PerCpuArray<_, sys::aw_delay_sample> = map.try_into().unwrap();
@@ -97,12 +97,12 @@ impl Programs {
     }
 }
 
-/// Milliseconds by the clock that the programs have.
+/// Milliseconds by the clock that the programs use.
 fn now_ms() -> u32 {
     (ackwise_netdev::clock::monotonic_ns() / 1_000_000) as u32
 }
 
-/// Data leave and are answered, behind any header of the link.
+/// Outgoing data are answered, with any link header.
 #[test]
 fn data_are_timed_behind_tags_and_pppoe() {
     for link in [PLAIN, TAGS, PPPOE] {
@@ -131,17 +131,17 @@ fn data_are_timed_behind_tags_and_pppoe() {
                 },
             );
         }
-        // The first says nothing.
+        // The first round trip says nothing.
         assert_eq!(programs.samples().0, 2, "{link:02x?}");
     }
 }
 
-/// A download: its data come every few milliseconds, and echo the newest ACK.
+/// A download whose data arrive every few milliseconds and echo the newest ACK.
 struct Download {
     programs: Programs,
     seq: u32,
     stamp: u32,
-    /// The far clock to ours, ms.
+    /// How far the far clock is ahead of ours, ms.
     ahead_ms: u32,
 }
 
@@ -171,7 +171,7 @@ impl Download {
         self.seq += 1000;
     }
 
-    /// An ACK leaves, with a timestamp of its own.
+    /// An ACK leaves with a timestamp of its own.
     fn ack_leaves(&mut self) {
         self.stamp += 1;
         let segment = Segment {
@@ -184,7 +184,8 @@ impl Download {
         self.programs.leaves(PLAIN, segment);
     }
 
-    /// An ACK leaves, is on its way for so long, and the data before and after its arrival come at once.
+    /// An ACK leaves, takes `way_ms` to arrive, and the data from before and after its arrival come
+    /// at once.
     fn ack(&mut self, way_ms: u64) {
         self.ack_leaves();
         sleep(Duration::from_millis(way_ms));
@@ -193,13 +194,13 @@ impl Download {
     }
 }
 
-/// Only what a download's ACKs waited for is told, and only once the far clock is known.
+/// Only the waits of a download's ACKs are reported, and only once the far clock is known.
 #[test]
 fn acks_are_timed_by_the_data_that_echo_them() {
     times_acks(Download::new());
 }
 
-/// The difference of the two clocks is any number. Here it becomes 2^31 µs while an ACK waits.
+/// The difference of the two clocks may be any number. Here it reaches 2^31 µs while an ACK waits.
 #[test]
 fn the_difference_of_two_clocks_wraps() {
     times_acks(Download::ahead(2_147_433));
@@ -217,7 +218,7 @@ fn times_acks(mut download: Download) {
     }
     let (count, waited) = download.programs.samples();
     assert!(count >= 1 && waited.unwrap() < 20_000, "{count} {waited:?}");
-    // Wherever the test stands still, the wait is longer, never shorter.
+    // If the test is delayed, the wait gets longer, never shorter.
     sleep(Duration::from_millis(30));
     download.ack(300);
     let (count, waited) = download.programs.samples();
@@ -225,7 +226,7 @@ fn times_acks(mut download: Download) {
     assert!(waited.unwrap() > 250_000, "{waited:?}");
 }
 
-/// While a machine sleeps its clock stands still, and the far one goes on: no ACK has waited that long.
+/// While a machine sleeps its clock stops and the far one continues: no ACK has waited that long.
 #[test]
 fn a_clock_that_jumps_is_no_wait() {
     let mut download = Download::new();
@@ -246,7 +247,7 @@ fn a_clock_that_jumps_is_no_wait() {
     }
 }
 
-/// A sender that has nothing to send for a while says nothing about the way.
+/// A sender that has nothing to send for a while says nothing about the path.
 #[test]
 fn a_sender_that_pauses_shows_no_wait() {
     let mut download = Download::new();

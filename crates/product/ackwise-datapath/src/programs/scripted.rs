@@ -1,5 +1,5 @@
-//! The programs under a clock that a test sets, run frame by frame: what they do depends on
-//! nothing else. Their memory can be compared with a model's.
+//! The programs under a clock set by a test, run frame by frame. What they do depends on nothing
+//! else, so their memory can be compared with a model's.
 
 use aya::maps::{Array, HashMap, PerCpuArray, RingBuf};
 use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
@@ -13,39 +13,39 @@ use crate::{Error, Options, sys};
 
 const TICK: &str = "ackwise_tick";
 
-/// Offsets in `struct __sk_buff` of the fields that a test run takes, and its size.
+/// Offsets in `struct __sk_buff` of the fields that a test run uses.
 const MARK: usize = 8;
 const CB: usize = 48;
 const GSO_SIZE: usize = 176;
 const CONTEXT: usize = 192;
-/// What a frame may grow by: another one's headers with all options.
+/// The maximum growth of a frame: the headers of another one with all options.
 const ROOM: usize = 128;
 
 /// The bytes of a `struct aw_handshake`.
 type Handshake = [u8; size_of::<sys::aw_handshake>()];
 
-/// What a packet has beside its bytes.
+/// The metadata of a packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Context {
     /// `SO_MARK`.
     pub mark: u32,
-    /// Payload of each segment of an aggregated packet, bytes; 0: it is one segment.
+    /// Payload bytes of each segment of an aggregated packet; 0 for a single segment.
     pub gso_size: u32,
-    /// A VLAN tag beside the frame, as a device hands it over that took it out.
+    /// A VLAN tag beside the frame, as a device that removed it reports it.
     pub tag: Option<Tag>,
 }
 
 /// A VLAN tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tag {
-    /// Whether its type is 802.1ad (0x88a8), not 802.1Q (0x8100).
+    /// Whether its type is 802.1ad (0x88a8) rather than 802.1Q (0x8100).
     pub provider: bool,
     /// Priority and identifier, as on the wire.
     pub tci: u16,
 }
 
 impl Tag {
-    /// Returns the type of a frame with this tag inside.
+    /// Returns the EtherType of this tag inside a frame.
     #[must_use]
     pub fn ether_type(self) -> u16 {
         if self.provider { 0x88a8 } else { 0x8100 }
@@ -57,14 +57,14 @@ impl Tag {
     }
 }
 
-/// What a run of the programs came to.
+/// The result of a run of the programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// The verdict, a `TC_ACT_*`.
     pub verdict: u32,
-    /// The mark that the packet has afterwards.
+    /// The packet's mark afterwards.
     pub mark: u32,
-    /// The frame that it is afterwards, without a tag beside it.
+    /// The frame afterwards, without a tag beside it.
     pub frame: Vec<u8>,
 }
 
@@ -82,11 +82,11 @@ impl std::fmt::Debug for Scripted {
 }
 
 impl Scripted {
-    /// Loads the programs for a link, an `enum aw_link`. Time begins at 0, and user space
-    /// counts as alive.
+    /// Loads the programs for a link, an `enum aw_link`. Time starts at 0, and user space counts as
+    /// alive.
     ///
     /// # Errors
-    /// The options are wrong, or the kernel refuses the programs.
+    /// If the options are wrong, or the kernel refuses the programs.
     pub fn load(options: &Options, link: u32) -> Result<Self, Error> {
         options.check()?;
         let global = constant(raw::aw_selftest_options {
@@ -112,11 +112,11 @@ impl Scripted {
         Ok(scripted)
     }
 
-    /// Says beside a heartbeat that never ends that others fill the link: `aw_flow.shared`, and
-    /// until when that counts, ns.
+    /// Tells the programs that others fill the link (`aw_flow.shared`), and until when that is
+    /// valid, ns. The heartbeat written with it never expires.
     ///
     /// # Errors
-    /// The map cannot be written.
+    /// If the map cannot be written.
     pub fn say_shared(&mut self, shared_us: u32, until: u64) -> Result<(), Error> {
         self.say(sys::aw_control {
             shared_until_ns: until,
@@ -125,10 +125,11 @@ impl Scripted {
         })
     }
 
-    /// Says the same way which CPUs are busy: a bit each.
+    /// Tells the programs which CPUs are busy, one bit per CPU, with a heartbeat that never
+    /// expires.
     ///
     /// # Errors
-    /// The map cannot be written.
+    /// If the map cannot be written.
     pub fn say_busy(&mut self, busy_cpus: [u32; sys::AW_BUSY_CPUS as usize]) -> Result<(), Error> {
         self.say(sys::aw_control {
             busy_cpus,
@@ -146,13 +147,13 @@ impl Scripted {
         Ok(map.set(0, control, 0)?)
     }
 
-    /// Returns what the programs give to the policy.
+    /// Returns the configuration that the programs pass to the policy.
     #[must_use]
     pub fn flow_config(&self) -> &FlowConfig {
         &self.flow
     }
 
-    /// Returns the hold times in us that there are, ascending.
+    /// Returns the possible hold times in us, ascending.
     #[must_use]
     pub fn classes(&self) -> &[u32] {
         &self.classes
@@ -161,7 +162,7 @@ impl Scripted {
     /// Sets the clock, ns.
     ///
     /// # Errors
-    /// The map cannot be written.
+    /// If the map cannot be written.
     pub fn set_time(&mut self, now: u64) -> Result<(), Error> {
         let mut time: Array<_, u64> =
             Array::try_from(map(&mut self.programs.bpf, "scripted_time")?)?;
@@ -171,7 +172,7 @@ impl Scripted {
     /// Runs the program of a direction on a frame.
     ///
     /// # Errors
-    /// The kernel makes no packet of the frame.
+    /// If the kernel cannot make a packet from the frame.
     pub fn run(&mut self, acks: bool, frame: &[u8], context: Context) -> Result<Outcome, Error> {
         self.run_program(if acks { ACKS } else { DATA }, frame, context)
     }
@@ -179,15 +180,14 @@ impl Scripted {
     /// Does what the timer does. Returns what it hands to user space.
     ///
     /// # Errors
-    /// The program cannot be run.
+    /// If the program cannot be run.
     pub fn tick(&mut self) -> Result<Vec<sys::aw_emit>, Error> {
         self.run_program(TICK, &[0; 64], Context::default())?;
         let mut ring = RingBuf::try_from(map(&mut self.programs.bpf, "emissions")?)?;
         let mut emissions = Vec::new();
         while let Some(item) = ring.next() {
             assert_eq!(item.len(), size_of::<sys::aw_emit>());
-            // SAFETY: the item has the size of the struct, of which every bit pattern is a
-            // value.
+            // SAFETY: the item has the size of the struct, for which every bit pattern is valid.
             emissions.push(unsafe { item.as_ptr().cast::<sys::aw_emit>().read_unaligned() });
         }
         Ok(emissions)
@@ -225,10 +225,10 @@ impl Scripted {
         })
     }
 
-    /// Returns the entry of a flow, if it is kept.
+    /// Returns the entry of a flow, if it is tracked.
     ///
     /// # Errors
-    /// The map cannot be read.
+    /// If the map cannot be read.
     pub fn entry(&mut self, key: &sys::aw_key) -> Result<Option<sys::aw_entry>, Error> {
         let flows: HashMap<_, sys::aw_key, sys::aw_entry> =
             HashMap::try_from(map(&mut self.programs.bpf, "flows")?)?;
@@ -239,10 +239,10 @@ impl Scripted {
         }
     }
 
-    /// Returns the entries of all flows that are kept.
+    /// Returns the entries of all tracked flows.
     ///
     /// # Errors
-    /// The map cannot be read.
+    /// If the map cannot be read.
     pub fn entries(&mut self) -> Result<Vec<sys::aw_entry>, Error> {
         let flows: HashMap<_, sys::aw_key, sys::aw_entry> =
             HashMap::try_from(map(&mut self.programs.bpf, "flows")?)?;
@@ -250,20 +250,20 @@ impl Scripted {
         entries.collect()
     }
 
-    /// Returns what the programs have counted on all CPUs.
+    /// Returns the counters of the programs, summed over all CPUs.
     ///
     /// # Errors
-    /// The map cannot be read.
+    /// If the map cannot be read.
     pub fn counters(&mut self) -> Result<sys::aw_counters, Error> {
         let map: PerCpuArray<_, sys::aw_percpu> =
             PerCpuArray::try_from(map(&mut self.programs.bpf, "counters")?)?;
         Ok(crate::stats::total(&map.get(&0, 0)?))
     }
 
-    /// Forgets all flows and handshakes.
+    /// Removes all flows and handshakes.
     ///
     /// # Errors
-    /// A map cannot be read or written.
+    /// If a map cannot be read or written.
     pub fn forget(&mut self) -> Result<(), Error> {
         let mut flows: HashMap<_, sys::aw_key, sys::aw_entry> =
             HashMap::try_from(map(&mut self.programs.bpf, "flows")?)?;
@@ -278,10 +278,10 @@ impl Scripted {
         Ok(())
     }
 
-    /// Returns what the programs keep of one CPU: counters, and the packet in hand.
+    /// Returns the programs' state for one CPU: counters, and the packet being processed.
     ///
     /// # Errors
-    /// The map cannot be read.
+    /// If the map cannot be read.
     pub fn percpu(&mut self, cpu: usize) -> Result<sys::aw_percpu, Error> {
         let map: PerCpuArray<_, sys::aw_percpu> =
             PerCpuArray::try_from(map(&mut self.programs.bpf, "counters")?)?;

@@ -1,5 +1,5 @@
-//! For tests and benchmarks only: programs of `bpf/selftest.bpf.c`, an object that is not
-//! shipped. It contains the datapath, too, compiled from the same source.
+//! For tests and benchmarks only: the programs of `bpf/selftest.bpf.c`, an object that is not
+//! shipped. It also contains the datapath, compiled from the same source.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ const CONTEND: &str = "ackwise_contend";
 const BOX: &str = "ackwise_box";
 const COUNT: [&str; 3] = ["ackwise_count_0", "ackwise_count_1", "ackwise_count_2"];
 
-/// How long the locks are free between two times that they are taken.
+/// How long the locks stay free between two rounds.
 const FREE_TIME: Duration = Duration::from_micros(200);
 
 /// The datapath and the programs for tests.
@@ -30,7 +30,7 @@ pub(crate) const OBJECT: Object<'static> = Object {
     global: None,
 };
 
-/// What [`Programs::recycle`] gives away.
+/// What [`Programs::recycle`] reuses for another flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recycled {
     /// The whole entry.
@@ -39,7 +39,7 @@ pub enum Recycled {
     Slot,
 }
 
-/// Returns the bytes of the constant.
+/// Returns the bytes of the constant `selftest`.
 pub(crate) fn constant(options: sys::aw_selftest_options) -> [u8; 12] {
     let words = [options.ack_step, options.clone_fails, options.scripted].map(u32::to_ne_bytes);
     let mut bytes = [0; size_of::<sys::aw_selftest_options>()];
@@ -47,7 +47,7 @@ pub(crate) fn constant(options: sys::aw_selftest_options) -> [u8; 12] {
     bytes
 }
 
-/// Returns the object with that constant.
+/// Returns the object with this constant.
 pub(crate) fn object(constant: &[u8]) -> Object<'_> {
     Object {
         global: Some(("selftest", constant)),
@@ -56,11 +56,11 @@ pub(crate) fn object(constant: &[u8]) -> Object<'_> {
 }
 
 impl Programs {
-    /// Loads for [`Programs::run`] only, where every ACK acknowledges `step` bytes more
-    /// than the one before, and data are always in order.
+    /// Loads the programs for [`Programs::run`] only: every ACK acknowledges `step` bytes more than
+    /// the one before, and data are always in order.
     ///
     /// # Errors
-    /// The options are wrong, or the kernel refuses the programs.
+    /// If the options are wrong, or the kernel refuses the programs.
     pub fn for_benchmark(options: &Options, step: u32) -> Result<Self, Error> {
         options.check()?;
         let global = constant(sys::aw_selftest_options {
@@ -71,11 +71,11 @@ impl Programs {
         Self::load_object(options, &options.to_bpf_unattached(), &object)
     }
 
-    /// Loads for [`Programs::replay`] only, and nothing of the datapath: the verifier takes its
-    /// time. Any policy is taken, whatever it needs of its environment.
+    /// Loads the programs for [`Programs::replay`] only, without the datapath, since verifying that
+    /// takes time. Any policy is accepted, whatever it needs of its environment.
     ///
     /// # Errors
-    /// The kernel refuses the programs.
+    /// If the kernel refuses the programs.
     pub fn for_replay(policy: Config) -> Result<Self, Error> {
         let mut options = Options::new("", policy);
         (options.max_flows, options.slots) = (64, 1);
@@ -86,14 +86,14 @@ impl Programs {
         Self::load_object(&options, &options.to_bpf_unattached(), &object)
     }
 
-    /// Takes one step of the policy alone, from the state that earlier steps left.
+    /// Runs one step of the policy alone, from the state that earlier steps left.
     ///
     /// # Errors
-    /// The program cannot be run, or its map cannot be read.
+    /// If the program cannot be run, or its map cannot be read.
     pub fn replay(&mut self, event: &Event) -> Result<Verdict, Error> {
         let raw = event.raw();
-        // SAFETY: aw_event is plain data without padding (its size is asserted in
-        // types.h), so all its bytes are initialised.
+        // SAFETY: aw_event is plain data without padding (its size is asserted in types.h), so all
+        // its bytes are initialised.
         let bytes = unsafe {
             std::slice::from_raw_parts(std::ptr::from_ref(&raw).cast::<u8>(), size_of_val(&raw))
         };
@@ -103,15 +103,15 @@ impl Programs {
         Ok(Verdict::from_raw(verdict.kind, verdict.hold_us))
     }
 
-    /// Makes the entry of the flow from port `to` what a stale pointer to it finds when the
-    /// kernel has given its memory to the flow from port `from`: all of that flow's entry, or,
-    /// for an instant earlier or later, only its slot.
+    /// Makes the entry of the flow from port `to` look as a stale pointer to it would after the
+    /// kernel has reused its memory for the flow from port `from`: all of that flow's entry or, for
+    /// an instant before or after, only its slot.
     ///
     /// # Errors
-    /// The map cannot be read or written.
+    /// If the map cannot be read or written.
     ///
     /// # Panics
-    /// One of the flows is not kept.
+    /// If one of the flows is not tracked.
     pub fn recycle(&mut self, from: u16, to: u16, what: Recycled) -> Result<(), Error> {
         use crate::sys::{aw_entry, aw_key};
 
@@ -137,7 +137,7 @@ impl Programs {
     }
 }
 
-/// Loads programs of the object, and not the datapath: its options do not matter.
+/// Loads programs of the object without the datapath, so the options do not matter.
 fn beside_the_datapath(programs: &'static [&'static str]) -> Result<Programs, Error> {
     let object = Object { programs, ..OBJECT };
     let policy = Policy::all().next().expect("there are policies");
@@ -146,27 +146,27 @@ fn beside_the_datapath(programs: &'static [&'static str]) -> Result<Programs, Er
     Programs::load_object(&unused, &unused.to_bpf_unattached(), &object)
 }
 
-/// What a box does to the pure ACKs that pass it.
+/// What a middlebox does to the pure ACKs that pass it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AckBoxRules {
-    /// It drops each so-manyth; 0: none.
+    /// Drop every n-th; 0 drops none.
     pub drop_every: u32,
-    /// It clears the reserved bit that says that no ACK is missing before this one.
+    /// Clear the reserved bit that says that no ACK is missing before this one.
     pub clear: bool,
 }
 
-/// What a box has seen since it was attached.
+/// What a middlebox has seen since it was attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AckBoxCounts {
-    /// Pure ACKs that came.
+    /// Pure ACKs that arrived.
     pub acks: u64,
-    /// Those that it dropped.
+    /// Pure ACKs that it dropped.
     pub dropped: u64,
-    /// Those that came with the bit.
+    /// Pure ACKs that arrived with the bit.
     pub skipped: u64,
 }
 
-/// A box on the way of pure ACKs. It is attached until this is dropped.
+/// A middlebox on the path of pure ACKs, attached until this is dropped.
 pub struct AckBox {
     programs: Programs,
     _attachment: Attachment,
@@ -179,10 +179,10 @@ impl std::fmt::Debug for AckBox {
 }
 
 impl AckBox {
-    /// Attaches one, which does nothing yet.
+    /// Attaches a middlebox that does nothing yet.
     ///
     /// # Errors
-    /// The kernel refuses it.
+    /// If the kernel refuses it.
     pub fn attach(options: &AttachOptions<'_>) -> Result<Self, Error> {
         let mut programs = beside_the_datapath(&[SETUP, BOX])?;
         let attachment = Attachment::attach(&mut programs.bpf, BOX, options)?;
@@ -192,10 +192,10 @@ impl AckBox {
         })
     }
 
-    /// From here on it does so.
+    /// Applies these rules from now on.
     ///
     /// # Errors
-    /// Its map cannot be written.
+    /// If its map cannot be written.
     pub fn set(&mut self, rules: AckBoxRules) -> Result<(), Error> {
         let mut map: Array<_, sys::aw_ack_box> =
             Array::try_from(map(&mut self.programs.bpf, "boxes")?)?;
@@ -208,7 +208,7 @@ impl AckBox {
     /// Returns what it has seen.
     ///
     /// # Errors
-    /// Its map cannot be read.
+    /// If its map cannot be read.
     pub fn counts(&self) -> Result<AckBoxCounts, Error> {
         let map = self.programs.bpf.map("boxes");
         let map = map.ok_or_else(|| Error::Object("map boxes".into()))?;
@@ -222,8 +222,8 @@ impl AckBox {
     }
 }
 
-/// A program that counts the pure ACKs that it sees, and lets everything pass. It is attached
-/// until this is dropped.
+/// A program that counts the pure ACKs that it sees, and lets everything pass. It is attached until
+/// this is dropped.
 pub struct AckCounter {
     programs: Programs,
     attachment: Attachment,
@@ -236,11 +236,11 @@ impl std::fmt::Debug for AckCounter {
 }
 
 impl AckCounter {
-    /// Attaches one to an Ethernet interface. Those of one interface have different numbers
-    /// `nth`, from 0 to 2.
+    /// Attaches a counter to an Ethernet interface. Counters on one interface need different
+    /// numbers `nth`, from 0 to 2.
     ///
     /// # Errors
-    /// The kernel refuses it.
+    /// If the kernel refuses it.
     pub fn attach(nth: usize, options: &AttachOptions<'_>) -> Result<Self, Error> {
         let mut programs = beside_the_datapath(&[SETUP, COUNT[0], COUNT[1], COUNT[2]])?;
         let attachment = Attachment::attach(&mut programs.bpf, COUNT[nth], options)?;
@@ -250,16 +250,16 @@ impl AckCounter {
         })
     }
 
-    /// Returns the kernel's number of the program.
+    /// Returns the kernel's id of the program.
     #[must_use]
     pub fn program(&self) -> u32 {
         self.attachment.program()
     }
 
-    /// Returns the pure ACKs so far.
+    /// Returns the number of pure ACKs so far.
     ///
     /// # Errors
-    /// Its map cannot be read.
+    /// If its map cannot be read.
     pub fn count(&self) -> Result<u64, Error> {
         let map = self.programs.bpf.map("counted");
         let map = map.ok_or_else(|| Error::Object("map counted".into()))?;
@@ -268,7 +268,7 @@ impl AckCounter {
     }
 }
 
-/// Takes the locks of all flows again and again, until this is dropped.
+/// Takes the locks of all flows repeatedly until this is dropped.
 #[derive(Debug)]
 pub struct LockContention {
     stop: Arc<AtomicBool>,

@@ -1,5 +1,5 @@
-//! Namespaces without names (they go with the last descriptor), hand-made
-//! segments, and captures with time stamps.
+//! Namespaces without names (they end with the last descriptor), hand-made segments, and captures
+//! with timestamps.
 #![allow(dead_code)]
 
 pub mod cgroup;
@@ -58,7 +58,7 @@ pub struct Wire {
 pub struct Frame {
     pub at: Duration,
     pub outgoing: bool,
-    /// The tag that the kernel took out of the frame, if there was one.
+    /// The tag that the kernel removed from the frame, if there was one.
     pub tag: Option<u16>,
     pub bytes: Vec<u8>,
 }
@@ -82,12 +82,12 @@ impl Wire {
         set_int(&self.fd, libc::SOL_SOCKET, libc::SO_MARK, mark as i32).expect("a mark");
     }
 
-    /// Returns when it was sent.
+    /// Sends a frame and returns when.
     pub fn send(&self, frame: &[u8]) -> Duration {
         self.send_as(frame, u16::from_ne_bytes([frame[12], frame[13]]))
     }
 
-    /// With a protocol of its own: on links without a header.
+    /// Sends with the given protocol, for links without a header.
     pub fn send_as(&self, frame: &[u8], protocol: u16) -> Duration {
         let at = realtime();
         let to = Destination {
@@ -98,7 +98,7 @@ impl Wire {
         at
     }
 
-    /// Everything that arrives within the time.
+    /// Returns everything that arrives within the time.
     pub fn drain(&self, how_long: Duration) -> Vec<Frame> {
         let until = Instant::now() + how_long;
         let mut frames = Vec::new();
@@ -111,15 +111,15 @@ impl Wire {
         }
     }
 
-    /// TCP frames that came in from the other side.
+    /// Returns TCP frames that arrived from the other side.
     pub fn tcp(&self, how_long: Duration) -> Vec<Frame> {
         let mut frames = self.drain(how_long);
         frames.retain(|f| !f.outgoing && Seg::read(&f.bytes).is_some());
         frames
     }
 
-    /// TCP frames from the other side, until there are so many. However slow the
-    /// machine, they come; what comes too much is left for the next look.
+    /// Returns TCP frames from the other side once there are this many, however slow the machine
+    /// is. Further frames are left for the next call.
     pub fn expect(&self, n: usize) -> Vec<Frame> {
         let mut frames = Vec::new();
         eventually(&format!("{n} frames come"), || {
@@ -135,7 +135,7 @@ impl Wire {
         frames
     }
 
-    /// TCP frames from the other side, up to and with this one.
+    /// Returns TCP frames from the other side, up to and including this one.
     pub fn expect_up_to(&self, last: &[u8]) -> Vec<Frame> {
         let mut frames = Vec::new();
         while frames.last().is_none_or(|f: &Frame| f.bytes != last) {
@@ -200,11 +200,11 @@ pub fn realtime() -> Duration {
         .expect("after 1970")
 }
 
-/// A TCP segment to be.
+/// A TCP segment to build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seg {
     pub v6: bool,
-    /// From the data receiver (true) or the data sender.
+    /// Whether it is from the data receiver rather than the data sender.
     pub acks: bool,
     pub port: u16,
     pub seq: u32,
@@ -246,7 +246,7 @@ impl Seg {
     }
 
     pub fn frame(&self) -> Vec<u8> {
-        // Addresses that nobody has: no stack answers. 02:..:01 has the ACKs' side.
+        // Addresses that are not in use: no stack answers. 02:..:01 is the side of the ACKs.
         let (me, you) = if self.acks { (1, 2) } else { (2, 1) };
         let mut f = vec![2, 0, 0, 0, 0, 0x10 + you, 2, 0, 0, 0, 0, 0x10 + me];
         let tcp_len = 20 + self.options.len() + self.payload;
@@ -338,7 +338,7 @@ pub struct Read {
     pub payload: usize,
 }
 
-/// A wire on which nobody speaks but the test.
+/// A link on which only the test sends.
 const PAIR: Topology = Topology {
     nodes: &[host("near"), host("far")],
     links: &[link("near.aw0", "far.aw1").without_addresses()],
@@ -353,7 +353,7 @@ pub fn tagged(frame: &[u8], vlan: u16) -> Vec<u8> {
     f
 }
 
-/// Two namespaces, `aw0` (the ACKs' side, where ackwise goes) and `aw1`.
+/// Two namespaces: `aw0` (the side of the ACKs, where ackwise attaches) and `aw1`.
 pub struct Pair {
     pub near: Netns,
     pub far: Netns,
@@ -365,7 +365,7 @@ impl Pair {
         Self { near, far }
     }
 
-    /// In the near namespace, with wires at both ends.
+    /// Runs `f` in the near namespace, with wires at both ends.
     pub fn run<T: Send>(&self, f: impl FnOnce(&Wire, &Wire) -> T + Send) -> T {
         let far = self.far.run(|| Wire::open("aw1"));
         self.near.run(|| {
@@ -375,8 +375,9 @@ impl Pair {
     }
 }
 
-/// Runs at a data sender. `near` sends data by `aw0`, and gets their ACKs there. It forwards the
-/// ACKs to a third namespace, so that what came back in is on a wire, which `f` gets last.
+/// Runs `f` at a data sender. `near` sends data through `aw0`, and receives their ACKs there. It
+/// forwards the ACKs to a third namespace, so that what came back in is on a wire, the last
+/// argument of `f`.
 pub fn at_a_sender<T: Send>(f: impl FnOnce(&Wire, &Wire, &Wire) -> T + Send) -> T {
     let pair = Pair::new();
     let third = Netns::new();
@@ -396,7 +397,7 @@ pub fn at_a_sender<T: Send>(f: impl FnOnce(&Wire, &Wire, &Wire) -> T + Send) -> 
     })
 }
 
-/// A flow that has started: MSS 1000, everything up to the number acknowledged.
+/// A flow that has started: MSS 1000, everything up to `next` acknowledged.
 pub struct Flow {
     pub next: u32,
     pub like: Seg,
@@ -414,7 +415,7 @@ impl Flow {
         flow
     }
 
-    /// After a pause the ACKs of ten segments pass, as at a start: past those.
+    /// After a pause the ACKs of ten segments pass, as at a start; this sends more than those.
     pub fn start_again(&mut self, near: &Wire, far: &Wire) {
         for _ in 0..12 {
             self.step(near, far);
@@ -422,7 +423,7 @@ impl Flow {
         far.expect_up_to(&self.ack().frame());
     }
 
-    /// One data segment in order.
+    /// Sends one data segment in order.
     pub fn data(&mut self, far: &Wire) {
         far.send(&self.segment());
     }
@@ -440,7 +441,7 @@ impl Flow {
         segment.frame()
     }
 
-    /// One data segment in order, and its ACK: the frame.
+    /// Sends one data segment in order and its ACK, whose frame it returns.
     pub fn step(&mut self, near: &Wire, far: &Wire) -> Vec<u8> {
         self.data(far);
         let frame = self.ack().frame();
@@ -457,8 +458,8 @@ impl Flow {
     }
 }
 
-/// Tests say what must happen, and leave when to the machine. Only a hang is told
-/// from slowness by a clock.
+/// Tests state what must happen, and leave the time to the machine. A clock only distinguishes a
+/// hang from slowness.
 pub fn eventually(what: &str, mut it_is: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(120);
     while !it_is() {
@@ -471,20 +472,20 @@ pub fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// A TUN device, up, whose far end is the descriptor.
+/// A TUN device that is up, whose far end is the descriptor.
 pub fn tun(name: &str) -> File {
     let (file, _) = create_tun(name, LinkKind::Ip).expect("a TUN device");
     set_up(name);
     file
 }
 
-/// An interface that sends each packet by itself, with its checksum complete.
+/// Makes an interface send each packet by itself, with its checksum complete.
 pub fn no_checksum_offload(name: &str) {
     const TX_CHECKSUMS: u32 = 0x17;
     ifreq::set_ethtool_value(name, TX_CHECKSUMS, 0).expect("a device without the offload");
 }
 
-/// Says whether the TCP checksum of an IPv4 frame is right.
+/// Returns whether the TCP checksum of an IPv4 frame is right.
 pub fn checksum_is_right(f: &[u8]) -> bool {
     let l4 = 14 + usize::from(f[14] & 15) * 4;
     let end = 14 + usize::from(u16::from_be_bytes([f[16], f[17]]));

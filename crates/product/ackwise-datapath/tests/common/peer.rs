@@ -1,4 +1,4 @@
-//! A data receiver that the test speaks for.
+//! A data receiver that the test plays.
 
 use std::fs;
 use std::io::Write;
@@ -8,35 +8,35 @@ use std::ops::Range;
 use super::transfer::pattern;
 use super::{Frame, Read, SYN, Seg, Wire, ip, no_checksum_offload};
 
-/// A receiver that the test speaks for: each ACK is of its making, so that what the kernel's TCP
-/// sends is certain.
+/// A receiver that the test plays: it makes each ACK, so that what the kernel's TCP sends is
+/// determined.
 pub struct Peer<'a> {
     far: &'a Wire,
     from: TcpStream,
-    /// The number of the first byte.
+    /// The sequence number of the first byte.
     first: u32,
-    /// The answer to its SYN.
+    /// The sender's SYN-ACK.
     pub syn_ack: Read,
 }
 
-/// Bytes of a full segment without timestamps.
+/// Payload bytes of a full segment without timestamps.
 pub const FULL: usize = 560;
 
 impl<'a> Peer<'a> {
-    /// Connects to the near namespace, whose route has these attributes. Its SYN has these options
-    /// as well, a multiple of four bytes.
+    /// Connects to the near namespace, whose route has these attributes. The SYN has these
+    /// additional options, a multiple of four bytes.
     pub fn connect(far: &'a Wire, route: &str, syn_options: &[u8]) -> Peer<'a> {
         no_checksum_offload("aw0");
         ip("link set aw0 address 02:00:00:00:00:12 mtu 600 gso_max_segs 1");
         ip("addr add 198.18.0.2/24 dev aw0");
         ip("neigh add 198.18.0.1 lladdr 02:00:00:00:00:11 dev aw0");
         ip(&format!("route replace 198.18.0.0/24 dev aw0 {route}"));
-        // Tail loss probes would be sent past the congestion window.
+        // Tail loss probes would exceed the congestion window.
         let set = |name: &str, value: &str| {
             fs::write(format!("/proc/sys/net/ipv4/{name}"), value).expect("sysctl");
         };
         set("tcp_early_retrans", "0");
-        // Whatever the host's is.
+        // Independent of the host's default.
         set("tcp_congestion_control", "reno");
         // All data are written at once.
         set("tcp_wmem", "4096 262144 262144");
@@ -46,7 +46,7 @@ impl<'a> Peer<'a> {
             seq: 0,
             ack: 0,
             window: 60_000,
-            // The segment, and that selective acknowledgments are understood.
+            // The MSS, and SACK permitted.
             options: [&[2, 4, 2, 48, 1, 1, 4, 2], syn_options].concat(),
             ..Seg::ack(0)
         };
@@ -74,7 +74,7 @@ impl<'a> Peer<'a> {
         self.from.write_all(&bytes).expect("write");
     }
 
-    /// So many segments have come, and there is room for so many bytes.
+    /// Acknowledges this many segments, with a window of this many bytes.
     pub fn ack(&self, segments: u32, window: u16) {
         let ack = self.first.wrapping_add(segments * FULL as u32);
         let seg = Seg {
@@ -84,7 +84,7 @@ impl<'a> Peer<'a> {
         self.far.send(&seg.frame());
     }
 
-    /// The same, and that some segments behind a gap have come (a SACK block).
+    /// The same, with a SACK block for some segments beyond a gap.
     pub fn ack_and_sack(&self, segments: u32, sacked: Range<u32>) {
         let at = |segments: u32| self.first.wrapping_add(segments * FULL as u32);
         let mut options = vec![1, 1, 5, 10];
@@ -106,17 +106,17 @@ impl<'a> Peer<'a> {
         }
     }
 
-    /// A frame of its making.
+    /// Sends a frame.
     pub fn send(&self, frame: &[u8]) {
         self.far.send(frame);
     }
 
-    /// The next segments that come.
+    /// The next segments that arrive.
     pub fn expect(&self, segments: usize) -> Vec<Frame> {
         self.far.expect(segments)
     }
 
-    /// Where in the stream a sequence number is.
+    /// The offset of a sequence number in the stream.
     pub fn offset(&self, seq: u32) -> u32 {
         seq.wrapping_sub(self.first)
     }

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 
 use super::{Pair, ip, ms, no_checksum_offload};
 
-/// Bytes of a full segment.
+/// Payload bytes of a full segment.
 pub const SEGMENT: usize = 548;
 
 /// A sender in the near namespace, and a receiver in the far one that has connected to it.
@@ -16,9 +16,9 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// Gives both ends addresses, and frames of 600 bytes. So many segments are the first flight.
+    /// Gives both ends addresses, and frames of 600 bytes. The first flight has this many segments.
     pub fn prepare(pair: &Pair, first: usize) {
-        // With their checksums complete.
+        // With complete checksums.
         no_checksum_offload("aw0");
         pair.far.run(|| {
             ip("addr add 198.18.7.2/24 dev aw1");
@@ -31,7 +31,7 @@ impl Transfer {
         ));
     }
 
-    /// One connection more.
+    /// Opens another connection.
     pub fn connect(pair: &Pair) -> Transfer {
         let server = TcpListener::bind("198.18.7.1:80").expect("bind");
         let to = pair
@@ -43,9 +43,9 @@ impl Transfer {
         Transfer { from, to }
     }
 
-    /// What the kernel tells of the sender's socket.
+    /// The kernel's information about the sender's socket.
     pub fn info(&self) -> libc::tcp_info {
-        // SAFETY: all zeroes is a value; the kernel writes no more than it is told there is.
+        // SAFETY: all zeroes is a valid value; the kernel writes no more than the given size.
         unsafe {
             let mut info: libc::tcp_info = zeroed();
             let mut len = size_of::<libc::tcp_info>() as u32;
@@ -62,7 +62,7 @@ impl Transfer {
     }
 }
 
-/// Bytes that tell which is missing.
+/// Bytes that show which are missing.
 pub fn pattern(from: usize, bytes: usize) -> Vec<u8> {
     (from..from + bytes).map(|n| (n / 7) as u8).collect()
 }

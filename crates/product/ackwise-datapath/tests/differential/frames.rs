@@ -1,23 +1,23 @@
-//! Frames by hand, with headers as unusual as a test wants them. Nobody looks at checksums.
+//! Hand-made frames, with headers as unusual as a test wants them. Nothing checks their checksums.
 
 use ackwise_datapath::Tag;
 
-/// Puts a tag into an Ethernet frame, outside of those that are there.
+/// Inserts a tag into an Ethernet frame, outside of the existing ones.
 pub fn insert_tag(frame: &mut Vec<u8>, tag: Tag) {
     let [a, b] = tag.ether_type().to_be_bytes();
     let [c, d] = tag.tci.to_be_bytes();
     frame.splice(12..12, [a, b, c, d]);
 }
 
-/// What is below TCP.
+/// The headers below TCP.
 #[derive(Debug, Clone)]
 pub struct Ip {
     pub v6: bool,
     /// Makes addresses differ.
     pub number: u8,
-    /// VLAN tags of an Ethernet header; none: there is no such header.
+    /// The VLAN tags of an Ethernet header; `None` if there is no such header.
     pub tags: Option<Vec<u16>>,
-    /// Whether PPPoE is between Ethernet's header and that of IP (RFC 2516).
+    /// Whether PPPoE is between the Ethernet and the IP header (RFC 2516).
     pub pppoe: bool,
     pub ecn: u8,
     pub protocol: u8,
@@ -26,9 +26,9 @@ pub struct Ip {
     pub extensions: Vec<u8>,
     /// IPv4: flags and offset of the fragment, as on the wire.
     pub fragment: u16,
-    /// What the length says beyond what is true, bytes.
+    /// By how many bytes the length field exceeds the true length.
     pub longer: i32,
-    /// Bytes behind the packet.
+    /// Bytes after the packet.
     pub padding: usize,
 }
 
@@ -52,7 +52,7 @@ impl Default for Ip {
 
 #[derive(Debug, Clone, Default)]
 pub struct Tcp {
-    /// Which of the two ends sends it.
+    /// Whether the ACKs' end sends it.
     pub acks: bool,
     pub from: u16,
     pub to: u16,

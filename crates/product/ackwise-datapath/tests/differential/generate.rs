@@ -1,5 +1,5 @@
-//! Scripts from a seed: a few connections as stacks have them, and then everything that goes
-//! wrong on a wire or is made to.
+//! Generates scripts from a seed: a few connections as stacks have them, and then everything that
+//! goes wrong on a wire, or is made to.
 
 use ackwise_datapath::Tag;
 use ackwise_rng::Rng;
@@ -18,26 +18,26 @@ const ECE: u16 = 64;
 const CWR: u16 = 128;
 const AE: u16 = 256;
 
-/// One connection, as both of its ends have it.
+/// One connection, with the state of both ends.
 struct Peer {
     ip: Ip,
-    /// The outermost tag, which a device mostly has taken out of the frame.
+    /// The outermost tag, which a device usually has removed from the frame.
     outer: Option<Tag>,
     ports: [u16; 2],
     scale: Option<u8>,
     timestamps: bool,
     accecn: bool,
-    /// Counters that its ACKs have in AccECN's option; 0: they have no such option.
+    /// The number of counters in its ACKs' AccECN option; 0 for no such option.
     counters: usize,
-    /// Its ACKs have all the options that fit, so that with extension headers they are longer
-    /// than a slot has room for.
+    /// Whether its ACKs have all options that fit, so that with extension headers they exceed the
+    /// room in a slot.
     long: bool,
     mss: u32,
-    /// The first byte of the data that was not sent yet.
+    /// The first byte of the data that has not been sent.
     next: u32,
     /// The last acknowledgment of the data.
     acked: u32,
-    /// What the ACKs' side sends next.
+    /// The next byte that the ACKs' side sends.
     own: u32,
     clock: u32,
     window: u16,
@@ -58,7 +58,7 @@ impl Peer {
             ip: Ip {
                 v6,
                 extensions: vec![60; if v6 && rng.below(3) == 0 { 4 } else { 0 }],
-                // Two of them may differ in their VLAN only.
+                // Two of them may differ only in their VLAN.
                 number: number & !(rng.below(2) as u8),
                 tags: match (ethernet, rng.below(4)) {
                     (false, _) => None,
@@ -70,7 +70,7 @@ impl Peer {
             },
             outer: (ethernet && rng.below(4) == 0).then(|| Tag {
                 provider: rng.below(3) == 0,
-                // A priority tag is no VLAN; a value may have bits of priority.
+                // A priority tag is not a VLAN; the value may include bits of the priority.
                 tci: [0, u16::from(number), 7, 0x6007][rng.below(4) as usize],
             }),
             ports: [4000, 80],
@@ -132,7 +132,7 @@ impl Peer {
         t.frame(&self.ip)
     }
 
-    /// Data in order, or `shift` bytes away from it.
+    /// Data in order, or displaced by `shift` bytes.
     fn data(&mut self, rng: &mut Rng, payload: u32, shift: i64) -> Vec<u8> {
         let mut t = self.segment(false);
         let mut ip = self.ip.clone();
@@ -152,7 +152,7 @@ impl Peer {
         t.frame(&ip)
     }
 
-    /// An ACK that goes on as those before.
+    /// An ACK like those before.
     fn ack(&mut self, number: u32) -> Vec<u8> {
         let t = self.plain_ack(number);
         t.frame(&self.ip)
@@ -200,7 +200,7 @@ impl Peer {
         }
     }
 
-    /// Changes what its ACKs say from now on.
+    /// Changes the contents of its ACKs from now on.
     fn twist(&mut self, rng: &mut Rng) {
         match rng.below(6) {
             0 | 1 => self.ecn ^= ECE,
@@ -215,7 +215,7 @@ impl Peer {
         }
     }
 
-    /// An ACK with something special.
+    /// An ACK with something unusual.
     fn odd_ack(&mut self, rng: &mut Rng) -> Vec<u8> {
         let mut ip = self.ip.clone();
         let half = self.mss / 2;
@@ -311,7 +311,7 @@ fn mutate(rng: &mut Rng, frame: &mut Vec<u8>) {
     }
 }
 
-/// A script of a seed.
+/// The script for a seed.
 pub fn script(seed: u64, policy: &str, position: &'static str, ethernet: bool) -> Script {
     let mut rng = Rng::new(seed);
     let mut peers: Vec<Peer> = (0..1 + rng.below(4))
@@ -352,13 +352,13 @@ pub fn script(seed: u64, policy: &str, position: &'static str, ethernet: bool) -
         policy: policy.to_owned(),
         position,
         ethernet,
-        // Microseconds of 32 bits wrap after 72 minutes.
+        // 32-bit microseconds wrap after 72 minutes.
         begin: 1 + rng.below(5_000_000) * MS,
         steps,
     }
 }
 
-/// A handshake, or none, and as many ACKs as a start takes, or fewer.
+/// A handshake or none, and as many ACKs as a start takes, or fewer.
 fn warm_up(rng: &mut Rng, peer: &mut Peer, steps: &mut Vec<Step>) {
     let outer = peer.outer;
     let mut push = |wait, acks, bytes| {
@@ -389,7 +389,7 @@ fn frame(acks: bool, bytes: Vec<u8>) -> What {
     }
 }
 
-/// Puts the outermost tag beside a frame, or seldom into it.
+/// Puts the outermost tag beside a frame, or occasionally into it.
 fn tag(rng: &mut Rng, outer: Option<Tag>, what: &mut What) {
     let (Some(outer), What::Frame { tag, bytes, .. }) = (outer, what) else {
         return;

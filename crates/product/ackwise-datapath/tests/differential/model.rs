@@ -1,5 +1,5 @@
-//! The datapath as its comments describe it: one thread, ordinary collections, and the policies
-//! and the contract compiled for this machine. What the programs do must be the same.
+//! The datapath as its comments describe it: one thread, ordinary collections, and the policies and
+//! the contract compiled for this machine. The programs must do the same.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -11,7 +11,7 @@ pub const PASSES: u32 = u32::MAX; // TCX_NEXT
 pub const DROPPED: u32 = 2; // TC_ACT_SHOT
 pub const VANISHES: u32 = 7; // TC_ACT_REDIRECT
 
-/// Bits of `aw_handshake.flags` that the echo of `acc` has beside those of the policy.
+/// Bits of `aw_handshake.flags` that the echo of `acc` uses besides those of the policy.
 pub const WITHOUT_ECN: u16 = 1 << 8;
 pub const WITH_ECN: u16 = 1 << 9;
 
@@ -24,7 +24,7 @@ const ECN: u16 = ECE | sys::AW_TCP_CWR as u16 | sys::AW_TCP_AE as u16;
 
 const RETRY_NS: u64 = 20_000_000;
 const RETRIES: u32 = 6;
-/// The FIFO of what must come back; those of the classes follow.
+/// The FIFO of ACKs that must come back; those of the classes follow.
 const RETRY: usize = sys::AW_RETRY_CLASS as usize;
 const BATCH: usize = 256;
 
@@ -82,11 +82,11 @@ enum State {
     Stale,
 }
 
-/// What comes by.
+/// A packet that passes.
 #[derive(Debug, Clone, Copy)]
 pub struct Packet<'a> {
     pub frame: &'a [u8],
-    /// A tag that stands beside the frame.
+    /// A tag beside the frame.
     pub tag: Option<Tag>,
     pub gso_size: u32,
     pub mark: u32,
@@ -94,9 +94,9 @@ pub struct Packet<'a> {
 
 /// Why an ACK cannot be held.
 enum Refused {
-    /// It has no form that a slot takes, or a newer one is held.
+    /// A slot does not support its form, or a newer one is held.
     Frame,
-    /// It may wait for less than the shortest hold.
+    /// The permitted wait is below the minimum hold.
     TooShort,
 }
 
@@ -112,11 +112,11 @@ enum Owed {
 #[derive(Debug, Clone)]
 struct Slot {
     key: Key,
-    /// Which hold has the slot now.
+    /// The hold that has the slot now.
     hold: u64,
     state: State,
     segment: Segment,
-    /// When this hold began.
+    /// When this hold started.
     since: u64,
     deadline: u64,
     mark: u32,
@@ -129,12 +129,12 @@ struct Slot {
 
 pub struct Kept {
     pub flow: Flow,
-    /// Since when it is kept.
+    /// When tracking started.
     first: u64,
-    /// Without its times.
+    /// The counters, without the times.
     pub count: sys::aw_flow_counters,
     echo: u16,
-    /// Its slot, and the hold that it had it for.
+    /// The slot, and the hold that it was taken for.
     handle: Option<(u64, u64)>,
 }
 
@@ -143,23 +143,23 @@ pub struct Kept {
 pub struct Done {
     pub verdict: u32,
     pub mark: u32,
-    /// What was read, if it was TCP.
+    /// The parsed segment, if it was TCP.
     pub segment: Result<Segment, ParseError>,
-    /// The flow that it belongs to, kept or not.
+    /// The flow that it belongs to, tracked or not.
     pub key: Option<Key>,
-    /// Kind, reason, `hold_us` and flags, if it was asked for.
+    /// Kind, reason, `hold_us` and flags, if there was a decision.
     pub decision: Option<[u32; 4]>,
     /// The frame afterwards.
     pub frame: Vec<u8>,
-    /// What leaves beside it. At a receiver, what was held is written into such a clone by
-    /// the hook; in a test run there is none.
+    /// What is sent in addition. At a receiver the hook writes the held ACK into such a clone; in a
+    /// test run there is no hook.
     pub clones: Vec<Vec<u8>>,
 }
 
 /// An ACK that is handed to user space.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Emission {
-    /// A tag that stood beside the frame.
+    /// A tag beside the frame.
     pub tag: Option<Tag>,
     pub link: Vec<u8>,
     pub packet: Vec<u8>,
@@ -169,7 +169,7 @@ pub struct Emission {
     pub slot: u64,
 }
 
-/// How a model is set up; it does not change.
+/// The constant setup of a model.
 pub struct Setup {
     pub config: FlowConfig,
     pub classes: Vec<u32>,
@@ -185,12 +185,13 @@ pub struct Model {
     pub flows: HashMap<Key, Kept>,
     handshakes: HashMap<Key, (Handshake, u16)>,
     slots: BTreeMap<u64, Slot>,
-    /// Deadline, slot and hold, in FIFOs: that of what must come back, then by class.
+    /// Deadline, slot and hold in FIFOs: first the FIFO of ACKs that must come back, then those of
+    /// the classes.
     queues: Vec<VecDeque<(u64, u64, u64)>>,
     next: u64,
-    /// Slots here by their number in the kernel, once user space was handed them.
+    /// The model's slots by their number in the kernel, once they were handed to user space.
     handed_out: HashMap<u32, u64>,
-    /// Without what measures times.
+    /// The counters, without those that measure times.
     pub counters: sys::aw_counters,
 }
 
@@ -210,7 +211,7 @@ impl Model {
         }
     }
 
-    /// Whether nothing is withheld or on its way.
+    /// Returns whether nothing is withheld or in flight.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -249,7 +250,7 @@ impl Model {
         read
     }
 
-    /// A SYN, or what follows it of a flow that is not kept.
+    /// Processes a SYN, or a later segment of a flow that is not tracked.
     fn handshake(&mut self, key: Key, s: &Segment, acks: bool) {
         let flags = s.raw().flags;
         let now = self.us();
@@ -275,7 +276,7 @@ impl Model {
         }
     }
 
-    /// Whether the echo of `acc` is at work for a flow.
+    /// Returns whether the echo of `acc` is active for a flow.
     fn echoes(&self, key: &Key) -> bool {
         self.setup.is_acc
             && !self.setup.at_sender
@@ -314,7 +315,7 @@ impl Model {
         self.counters.data_bytes += u64::from(s.payload());
         if self.setup.is_acc && s.raw().flags & ECE != 0 {
             if self.echoes(&key) {
-                // The echo was meant for us, not for the stack.
+                // The echo was meant for the datapath, not for the stack.
                 clear_ece(&mut done.frame, s.raw().l4_off.into());
             } else {
                 let mut raw = *s.raw();
@@ -360,7 +361,7 @@ impl Model {
         done
     }
 
-    /// A segment of a flow that is not kept. Returns whether it is now.
+    /// Processes a segment of a flow that is not tracked. Returns whether it is now.
     fn first(&mut self, key: Key, s: &Segment) -> bool {
         if s.payload() > 0 || s.raw().flags & (ACK | FIN | RST) != ACK {
             self.counters.no_flow += 1;
@@ -394,8 +395,8 @@ impl Model {
         (slot.hold == hold && slot.key == *key).then_some(slot)
     }
 
-    /// A held ACK leaves before one that does not say as much. Returns whether that is all
-    /// that happens to the packet in hand: it has become the held one, or is neither.
+    /// A held ACK leaves before one that does not say as much. Returns whether the packet in hand
+    /// needs no more processing: it has become the held one, or is neither.
     fn release(&mut self, key: Key, s: &Segment, is_merged: bool, done: &mut Done) -> bool {
         if !self.flows[&key].flow.releases(s) {
             return false;
@@ -406,21 +407,21 @@ impl Model {
         let Some(slot) = self.slot_of(&key) else {
             return false;
         };
-        // A clone would come behind the data that follow.
+        // A clone would arrive after the data that follow.
         if at_sender && s.payload() > 0 {
             slot.owed = Owed::Always;
             return false;
         }
-        // The checksum is left to the device, which is not done where TCP's header is elsewhere.
+        // The checksum is left to the device, which does not work if TCP's header is elsewhere.
         let is_plain = match slot.packet[0] >> 4 {
             4 => slot.packet[0] & 15 == 5,
             _ => slot.packet[6] == 6,
         };
-        // At egress it is the program at the interface that writes it.
+        // At egress the program at the interface writes it.
         let not_written = at_sender && is_merged && !is_plain;
         let left = match slot.state {
             State::Held => State::Superseded,
-            // User space sends it as well, which is then dropped.
+            // User space also sends it; that copy is then dropped.
             State::Emitted => State::Stale,
             State::Superseded | State::Stale => return false,
         };
@@ -432,7 +433,7 @@ impl Model {
             if clone_fails {
                 return false;
             }
-            // The packet in hand cannot be put back, and its clone comes by.
+            // The packet in hand cannot be restored, and its clone passes instead.
             done.clones.push(done.frame.clone());
             done.verdict = withheld;
             return true;
@@ -449,7 +450,8 @@ impl Model {
         self.setup.at_sender
     }
 
-    /// A held ACK leaves after all. Its flow may not be told: it may have made way for another.
+    /// A held ACK leaves after all. Its flow may not be told, since its entry may have been
+    /// evicted.
     fn left(&mut self, key: Key, held: &Segment, is_told: bool) {
         let now = self.us();
         self.counters.reemitted += 1;
@@ -540,8 +542,7 @@ impl Model {
         }
     }
 
-    /// Withholds an ACK. Returns whether it took the place of one; an error says why it
-    /// passes.
+    /// Withholds an ACK. Returns whether it replaced a held one; an error says why it passes.
     fn hold(
         &mut self,
         key: Key,
@@ -552,7 +553,7 @@ impl Model {
         let frame = packet.frame;
         let start = usize::from(s.raw().l3_off);
         let end = start + s.ip_len() as usize;
-        // With both tags inside and another one beside it would come back with three inside.
+        // An ACK with two tags inside and another beside it would come back with three inside.
         let fits = s.ip_len() <= sys::AW_FRAME_L3
             && s.ip_len().is_multiple_of(4)
             && (start < 22 || packet.tag.is_none());
@@ -561,7 +562,7 @@ impl Model {
             slot.packet = frame[start..end].to_vec();
             (slot.segment, slot.mark, slot.tag) = (*s, packet.mark, packet.tag);
         };
-        // It has SACK blocks that were not sent, though its number may have been.
+        // It has unsent SACK blocks, although its number may have been sent.
         let flags = u32::from(self.flows[&key].flow.raw().acks.sack_flags);
         let unsent = match flags & sys::AW_SACK_UNSENT_MASK {
             0 => Owed::Not,
@@ -582,7 +583,7 @@ impl Model {
         let Some(class) = self.setup.classes.iter().rposition(|us| *us <= hold_us) else {
             return Err(Refused::TooShort);
         };
-        // A hot flow keeps its slot, and what was in it is forgotten.
+        // A hot flow keeps its slot, and the slot's old contents are dropped.
         let reused = self
             .slot_of(&key)
             .filter(|slot| slot.state == State::Superseded);
@@ -675,7 +676,7 @@ impl Model {
         emissions
     }
 
-    /// The number that a slot has in the kernel.
+    /// Records the number of a slot in the kernel.
     pub fn hand_out(&mut self, kernel: u32, slot: u64) {
         self.handed_out.insert(kernel, slot);
     }
@@ -685,7 +686,7 @@ impl Model {
         self.handed_out.retain(|_, s| *s != slot);
     }
 
-    /// A frame with a cookie. Returns whether that is all that happens to it.
+    /// Processes a frame with a cookie. Returns whether it needs no more processing.
     fn on_return(&mut self, kernel: u32, key: Key, s: &Segment, done: &mut Done) -> bool {
         let Some(&number) = self.handed_out.get(&kernel) else {
             return false;

@@ -1,5 +1,5 @@
-//! What a run consists of, and how it is written down: a line each, so that a finding can be
-//! kept in `kept.script`.
+//! The steps of a run, and their text form: one line each, so that a finding can be kept in
+//! `kept.script`.
 
 use std::fmt::{self, Write as _};
 
@@ -8,7 +8,7 @@ use ackwise_datapath::Tag;
 /// A step of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// Time since the step before, ns.
+    /// The time since the previous step, ns.
     pub wait: u64,
     pub what: What,
 }
@@ -20,25 +20,25 @@ pub enum What {
         acks: bool,
         gso_size: u32,
         mark: u32,
-        /// A tag that stands beside the frame.
+        /// A tag beside the frame.
         tag: Option<Tag>,
         bytes: Vec<u8>,
     },
     /// The timer fires.
     Tick,
-    /// User space sends one of the ACKs that it was handed: by its place, modulo their number.
+    /// User space sends one of the ACKs that it was handed, by index modulo their number.
     Return(usize),
 }
 
-/// Steps, and when they begin.
+/// The steps, and when they begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
-    /// As `Config` reads it.
+    /// The policy in the form that `Config` parses.
     pub policy: String,
     pub position: &'static str,
-    /// Whether frames begin with an Ethernet header, not with that of IP.
+    /// Whether frames begin with an Ethernet header rather than an IP header.
     pub ethernet: bool,
-    /// Time before the first step, ns.
+    /// The time before the first step, ns.
     pub begin: u64,
     pub steps: Vec<Step>,
 }
@@ -82,7 +82,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// Reads the scripts of a file. Lines that begin with `#` are comments.
+/// Parses the scripts of a file. Lines that begin with `#` are comments.
 pub fn read(text: &str) -> Vec<Script> {
     let mut scripts: Vec<Script> = Vec::new();
     for (n, line) in text.lines().enumerate() {
@@ -145,7 +145,7 @@ fn step_of(line: &str) -> Option<Step> {
     Some(Step { wait, what })
 }
 
-/// Bytes as two digits each, for messages.
+/// Bytes as two hexadecimal digits each, for messages.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, b| {
         let _ = write!(text, "{b:02x}");

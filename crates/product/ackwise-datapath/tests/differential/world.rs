@@ -1,5 +1,4 @@
-//! The programs and the model side by side: a script is played to both, and after each step
-//! they must agree.
+//! The programs and the model side by side: both play a script, and must agree after each step.
 
 use std::collections::BTreeMap;
 use std::mem::size_of_val;
@@ -14,17 +13,17 @@ use crate::model::{Done, Emission, Model, Packet, Setup, WITH_ECN, WITHOUT_ECN};
 use crate::script::{Script, Step, What, hex};
 
 const SECOND: u64 = 1_000_000_000;
-/// No frame is shorter that the kernel makes a packet of, whatever is in it.
+/// The minimum length of a frame from which the kernel makes a packet, whatever it contains.
 const SHORTEST: usize = 60;
 
-/// The step of a script after which the two disagree, and in what.
+/// The step of a script after which the two disagree, and the difference.
 #[derive(Debug)]
 pub struct Divergence {
     pub step: usize,
     pub what: String,
 }
 
-/// What was done, over all scripts.
+/// Counts of what was done, over all scripts.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Tally {
     pub frames: u64,
@@ -34,10 +33,10 @@ pub struct Tally {
     /// Clones whose bytes were compared, and frames with a tag beside them.
     pub clones: u64,
     pub tagged: u64,
-    /// Runs that were superseded, replaced, came back too late, left twice, were handed out
-    /// again, were given up, or did not fit a slot.
+    /// Runs that were superseded, replaced, returned too late, sent twice, handed out again, given
+    /// up, or did not fit a slot.
     pub ends: [u64; 7],
-    /// By parse result or reason.
+    /// Counts by parse result or reason.
     pub seen: BTreeMap<String, u64>,
 }
 
@@ -48,7 +47,7 @@ pub struct World {
     waiting: Vec<(u32, Vec<u8>)>,
     counted: sys::aw_counters,
     cpu: usize,
-    /// Sees the clones.
+    /// Receives the clones.
     wire: Wire,
     at_sender: bool,
     ethernet: bool,
@@ -92,7 +91,7 @@ impl World {
         }
     }
 
-    /// Plays a script. Whatever was before is forgotten.
+    /// Plays a script from an empty state.
     pub fn play(&mut self, script: &Script) -> Result<(), Divergence> {
         self.model.now = script.begin;
         self.counted = self.counters();
@@ -126,7 +125,7 @@ impl World {
         Ok(())
     }
 
-    /// Nothing stays withheld: by and by it is handed out or given up.
+    /// Nothing stays withheld: everything is eventually handed out or given up.
     fn drain(&mut self) -> Result<(), String> {
         for _ in 0..10 {
             self.tick(SECOND)?;
@@ -180,7 +179,7 @@ impl World {
             Ok(outcome) => outcome,
             Err(e) if frame.len() >= SHORTEST => return Err(format!("no test run: {e}")),
             Err(_) => {
-                // The kernel makes no packet of it; so no program sees it.
+                // The kernel refuses to make a packet of it, so no program sees it.
                 self.tally.refused += 1;
                 return Ok(());
             }
@@ -217,11 +216,11 @@ impl World {
         *self.tally.seen.entry(what).or_default() += 1;
     }
 
-    /// What left beside the packet, by the interface that clones go to.
+    /// Compares what left in addition to the packet, at the interface that clones go to.
     fn compare_clones(&mut self, packet: &Packet<'_>, done: &Done) -> Result<(), String> {
         let mut left = Vec::new();
         let mut look = || {
-            // A clone that leaves is seen on its way out; one that comes in, once.
+            // An outgoing clone is seen on its way out, an incoming one once.
             let frames = self.wire.drain(Duration::ZERO);
             left.extend(frames.into_iter().filter(|f| f.outgoing != self.at_sender));
             left.len() >= done.clones.len()
@@ -258,14 +257,14 @@ impl World {
         (Some(tci), hex(&frame))
     }
 
-    /// What was read of the packet, and what was decided.
+    /// Compares the parsed packet and the decision.
     fn compare_segment(&mut self, acks: bool, done: &Done) -> Result<(), String> {
         let (true, Ok(segment)) = (acks, &done.segment) else {
             return Ok(());
         };
         let here = self.programs.percpu(self.cpu).expect("map");
         let (mut read, mut expected) = (here.seg, *segment.raw());
-        // Of an address family that has four bytes the rest is 0 in both.
+        // For an address family of four bytes the rest is 0 in both.
         (read.reserved, expected.reserved) = (0, 0);
         if bytes(&read) != bytes(&expected) {
             return Err(format!(
@@ -285,7 +284,7 @@ impl World {
         )
     }
 
-    /// All that is remembered of the flow.
+    /// Compares the whole state of the flow.
     fn compare_flow(&mut self, done: &Done) -> Result<(), String> {
         let Some(key) = done.key else {
             return Ok(());
@@ -324,7 +323,7 @@ impl World {
         same_numbers("the counters", &since, &numbers(&self.model.counters))
     }
 
-    /// All that do not measure times.
+    /// All counters that do not measure times.
     fn counters(&mut self) -> sys::aw_counters {
         sys::aw_counters {
             late_max_us: 0,
@@ -369,7 +368,7 @@ impl World {
     }
 }
 
-/// A tag that stood beside a frame that is handed to user space.
+/// The tag beside a frame that is handed to user space.
 fn tag_of(e: &sys::aw_emit) -> Option<Tag> {
     (e.vlan_proto != 0).then(|| Tag {
         provider: u16::from_be(e.vlan_proto) == 0x88a8,
@@ -387,12 +386,12 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, program: &T, model: &T) -> R
 }
 
 fn bytes<T: Copy>(of: &T) -> &[u8] {
-    // SAFETY: the structs that are compared are C's, of integers without padding: their
-    // headers assert their sizes.
+    // SAFETY: the compared structs are C structs of integers without padding: their headers assert
+    // their sizes.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(of).cast(), size_of_val(of)) }
 }
 
-/// The numbers of 64 bits that a C struct consists of.
+/// The 64-bit numbers of which a C struct consists.
 fn numbers<T: Copy>(of: &T) -> Vec<u64> {
     (bytes(of).chunks_exact(8))
         .map(|eight| u64::from_ne_bytes(eight.try_into().expect("eight bytes")))
@@ -406,9 +405,9 @@ fn same_numbers(what: &str, program: &[u64], model: &[u64]) -> Result<(), String
     })
 }
 
-/// Counters are kept by CPU. Returns the one on which this thread stays.
+/// Counters are per CPU. Pins this thread to its CPU, and returns that.
 fn stay_on_this_cpu() -> usize {
-    // SAFETY: the set is a plain bit mask, valid when zeroed and of the size that is said.
+    // SAFETY: the set is a plain bit mask, valid when zeroed and of the given size.
     unsafe {
         let cpu = usize::try_from(libc::sched_getcpu()).expect("a CPU");
         let mut set: libc::cpu_set_t = std::mem::zeroed();

@@ -1,4 +1,4 @@
-//! The freezer of control groups (cgroup-v2 of the kernel's documentation, `cgroup.freeze`).
+//! The freezer of control groups (cgroup-v2 in the kernel's documentation, `cgroup.freeze`).
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -8,15 +8,15 @@ use crate::common::{eventually, run_command};
 
 /// A control group with one process in it.
 pub struct Freezer {
-    /// The root of the hierarchy, which is mounted nowhere else.
+    /// The root of the hierarchy, which is not mounted elsewhere.
     _root: File,
     path: PathBuf,
-    /// Where the process was.
+    /// The previous group of the process.
     before: PathBuf,
 }
 
 impl Freezer {
-    /// Makes a group, and moves a process into it.
+    /// Creates a group, and moves a process into it.
     pub fn around(pid: u32) -> Self {
         // The mount is in a namespace that ends with the thread; the descriptor keeps it.
         let root = std::thread::spawn(|| {
@@ -42,7 +42,7 @@ impl Freezer {
         }
     }
 
-    /// Stops all that runs in the group, or lets it go on. Waits until that is done.
+    /// Freezes or thaws everything in the group, and waits until that is done.
     pub fn freeze(&self, frozen: bool) {
         let value = u8::from(frozen);
         fs::write(self.path.join("cgroup.freeze"), value.to_string()).expect("cgroup.freeze");
@@ -62,7 +62,7 @@ impl Freezer {
 }
 
 impl Drop for Freezer {
-    /// After a failure: lets the process go on, and leaves no group behind.
+    /// After a failure: thaws the process, and leaves no group behind.
     fn drop(&mut self) {
         let _ = fs::write(self.path.join("cgroup.freeze"), "0");
         let members = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();

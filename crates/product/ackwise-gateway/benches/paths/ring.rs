@@ -12,7 +12,7 @@ const FRAME: usize = 2048;
 const ALL: u16 = 3_u16.to_be();
 
 fn map(fd: &OwnedFd, len: usize, offset: i64) -> *mut u8 {
-    // SAFETY: a mapping of a descriptor, at an address of the kernel's choice.
+    // SAFETY: maps a descriptor at an address chosen by the kernel.
     let at = unsafe {
         libc::mmap(
             std::ptr::null_mut(),
@@ -27,8 +27,8 @@ fn map(fd: &OwnedFd, len: usize, offset: i64) -> *mut u8 {
     at.cast()
 }
 
-/// A receive ring, version 3: packets come in blocks, when a block is full or its
-/// time (1 ms at least) is over.
+/// A receive ring, version 3: packets arrive in blocks, when a block is full or its time (at least
+/// 1 ms) is over.
 pub struct Ring {
     _fd: OwnedFd,
     at: *mut u8,
@@ -61,12 +61,12 @@ impl Ring {
         }
     }
 
-    /// Everything in blocks that are ready; up to a block's worth may come later.
+    /// Reads all blocks that are ready; up to a block's worth may arrive later.
     pub fn take(&mut self, _most: usize) -> usize {
         let mut count = 0;
         loop {
-            // SAFETY: a block of the mapping, whose header the kernel keeps; packets
-            // of a block that is ours are ours.
+            // SAFETY: a block of the mapping, whose header the kernel maintains; the packets of a
+            // block that we own are ours.
             unsafe {
                 let block = self.at.add(self.block * BLOCK);
                 let header = &raw mut (*block.cast::<libc::tpacket_block_desc>()).hdr.bh1;
@@ -126,8 +126,8 @@ impl TxRing {
 
     pub fn send(&mut self, frames: &[Vec<u8>]) {
         for frame in frames {
-            // SAFETY: a slot of the mapping that is free: fewer are outstanding than
-            // there are, and send() below waits for them.
+            // SAFETY: a slot of the mapping that is free: fewer are outstanding than there are, and
+            // send() below waits for them.
             unsafe {
                 let slot = self.at.add(self.next * FRAME);
                 let header = slot.cast::<libc::tpacket2_hdr>();
@@ -140,7 +140,7 @@ impl TxRing {
             }
             self.next = (self.next + 1) % SLOTS;
         }
-        // SAFETY: no data but that of the ring.
+        // SAFETY: no data other than the ring's.
         let sent = unsafe { libc::send(self.fd.as_raw_fd(), std::ptr::null(), 0, 0) };
         assert!(sent > 0, "{}", io::Error::last_os_error());
     }

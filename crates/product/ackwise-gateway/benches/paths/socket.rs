@@ -1,4 +1,4 @@
-//! Packet sockets with system calls; by hand, because what is measured is the bare ways of the kernel.
+//! Packet sockets with system calls, written by hand because the bare kernel paths are measured.
 
 use std::ffi::CString;
 use std::io;
@@ -15,9 +15,9 @@ pub fn index_of(name: &str) -> u32 {
     index
 }
 
-/// An option of an integer, or of a structure.
+/// Sets an option with an integer or a struct.
 pub fn set<T>(fd: &OwnedFd, level: i32, name: i32, value: &T) {
-    // SAFETY: the value is readable and of the size that is said.
+    // SAFETY: the value is readable and of the given size.
     let answer = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
@@ -30,7 +30,7 @@ pub fn set<T>(fd: &OwnedFd, level: i32, name: i32, value: &T) {
     assert_eq!(answer, 0, "option {name}: {}", io::Error::last_os_error());
 }
 
-/// Bound to an interface; without a protocol it receives nothing.
+/// Opens a socket bound to an interface; without a protocol it receives nothing.
 pub fn packet_socket(interface: &str, protocol: u16) -> OwnedFd {
     // SAFETY: no pointers; the result is checked.
     let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0) };
@@ -96,7 +96,7 @@ impl Packets {
         };
         let mut parts: Vec<_> = frames.iter().map(part).collect();
         let mut messages = Self::messages(&mut parts);
-        // SAFETY: messages point to parts and frames that live.
+        // SAFETY: the messages point to live parts and frames.
         let sent = unsafe {
             libc::sendmmsg(
                 self.0.as_raw_fd(),
@@ -121,7 +121,7 @@ impl Packets {
         };
         let mut parts: Vec<_> = room.iter_mut().map(part).collect();
         let mut messages = Self::messages(&mut parts);
-        // SAFETY: messages point to parts and room that live.
+        // SAFETY: the messages point to live parts and buffers.
         let count = unsafe {
             libc::recvmmsg(
                 self.0.as_raw_fd(),

@@ -9,11 +9,11 @@ use super::socket::{index_of, set};
 
 const CHUNK: usize = 2048;
 const SLOTS: u32 = 1024;
-/// `BPF_XDP` among the types of attachment.
+/// `BPF_XDP`, an attachment type.
 const ATTACH_XDP: u32 = 37;
 
 fn bpf(command: i32, words: &mut [u64]) -> i32 {
-    // SAFETY: the attributes live, and what they point to as well.
+    // SAFETY: the attributes, and what they point to, are live.
     let answer = unsafe {
         libc::syscall(
             libc::SYS_bpf,
@@ -35,9 +35,9 @@ fn own(fd: i32) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
-/// `return bpf_redirect_map(&map, ctx->rx_queue_index, XDP_ABORTED)` at an interface.
+/// Attaches `return bpf_redirect_map(&map, ctx->rx_queue_index, XDP_ABORTED)` to an interface.
 fn feed(interface: &str, socket: &OwnedFd) -> [OwnedFd; 3] {
-    // An XSKMAP of one socket, by queue.
+    // An XSKMAP with one socket, indexed by queue.
     let map = own(bpf(0, &mut [pair(17, 4), pair(4, 1)]));
     let (key, value) = (0_u32, socket.as_raw_fd());
     let at = |one: *const u32| one as u64;
@@ -91,7 +91,7 @@ struct Queue {
 
 impl Queue {
     fn map(fd: &OwnedFd, offset: u64, layout: &libc::xdp_ring_offset, slot: usize) -> Self {
-        // SAFETY: a mapping of a descriptor, at an address of the kernel's choice.
+        // SAFETY: maps a descriptor at an address chosen by the kernel.
         let base = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -104,7 +104,7 @@ impl Queue {
         };
         assert_ne!(base, libc::MAP_FAILED, "{}", io::Error::last_os_error());
         let base = base.cast::<u8>();
-        // SAFETY: within the mapping, where the kernel says.
+        // SAFETY: within the mapping, at the offsets that the kernel reported.
         unsafe {
             Self {
                 producer: base.add(layout.producer as usize).cast(),
@@ -115,7 +115,7 @@ impl Queue {
     }
 
     fn filled(&self) -> (u32, u32) {
-        // SAFETY: both are in the mapping, which is never undone.
+        // SAFETY: both are in the mapping, which is never unmapped.
         unsafe {
             let end = (*self.producer).load(Ordering::Acquire);
             ((*self.consumer).load(Ordering::Acquire), end)
@@ -144,7 +144,7 @@ pub struct Xsk {
     memory: *mut u8,
     fill: Queue,
     completion: Queue,
-    /// The queue of packets that come, or of those that go.
+    /// The queue of incoming packets, or of outgoing ones.
     packets: Queue,
     sum: u64,
 }
@@ -247,8 +247,8 @@ impl Xsk {
         let (from, to) = self.packets.filled();
         let (_, fill) = self.fill.filled();
         for n in 0..to.wrapping_sub(from) {
-            // SAFETY: slots of the rings, and a chunk that is ours until it is back
-            // in the fill ring.
+            // SAFETY: slots of the rings, and a chunk that is ours until it is back in the fill
+            // ring.
             unsafe {
                 let packet = *self.packets.slot::<libc::xdp_desc>(from.wrapping_add(n));
                 let last = packet.addr as usize + packet.len as usize - 1;
@@ -281,7 +281,7 @@ impl Xsk {
         let mut tries = 0;
         while self.packets.filled().0 != self.packets.filled().1 && tries < 100 {
             tries += 1;
-            // SAFETY: no data but that of the ring.
+            // SAFETY: no data other than the ring's.
             unsafe {
                 libc::sendto(
                     self.fd.as_raw_fd(),

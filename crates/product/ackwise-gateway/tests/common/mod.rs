@@ -15,7 +15,7 @@ const TOPOLOGY: Topology = Topology {
     ],
 };
 
-/// The nodes of the network, built.
+/// The nodes of the network.
 pub struct AccessNetwork {
     pub host: Netns,
     pub router: Netns,
@@ -48,8 +48,8 @@ impl AccessNetwork {
     }
 }
 
-/// Waits until a gateway has given a sign of life and looked at its devices. It says so
-/// by its thread's CPU time, twice: the first may be of a look that was in progress.
+/// Waits until a gateway has written its heartbeat and checked its devices. Its thread's CPU time
+/// shows that, twice: the first time may be of a check that was in progress.
 pub fn looked(gateway: &Gateway) {
     for _ in 0..2 {
         let before = gateway.stats().unwrap().cpu_s;

@@ -1,4 +1,4 @@
-//! The calls of each kind of process, and the filter that is made of them.
+//! The system calls of each kind of process, and the filter that is compiled from them.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use crate::Error;
 use crate::janitor::READY;
 use crate::tun::TUNSETCARRIER;
 
-/// Calls without a rule on their arguments: memory, time, signals, threads, and what is done with
-/// descriptors that are open.
+/// Calls permitted with any arguments: memory, time, signals, threads, and operations on open
+/// descriptors.
 const ANY: &[c_long] = &[
-    // musl's accept4() asks again by the older call when the socket no longer listens.
+    // musl's accept4() falls back to the older call when the socket no longer listens.
     libc::SYS_accept,
     libc::SYS_accept4,
     libc::SYS_bind,
@@ -119,8 +119,8 @@ const OLD: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLD: &[c_long] = &[];
 
-/// The families of sockets that are made after the start: for the service manager, for names of
-/// hosts, and for questions about interfaces. A packet socket cannot be made any more.
+/// The families of sockets that may be opened after the start: for the service manager, name
+/// resolution and questions about interfaces. No packet socket can be opened.
 const FAMILIES: [libc::c_int; 4] = [
     libc::AF_UNIX,
     libc::AF_INET,
@@ -128,8 +128,8 @@ const FAMILIES: [libc::c_int; 4] = [
     libc::AF_NETLINK,
 ];
 
-/// Questions about a terminal, a descriptor and an interface; and the carrier of a TUN device,
-/// which is its owner's to set.
+/// Queries of a terminal, a descriptor and an interface; and the carrier of a TUN device, which its
+/// owner may set.
 const IOCTLS: [u32; 11] = [
     libc::TCGETS as u32,
     libc::TIOCGWINSZ as u32,
@@ -152,7 +152,7 @@ const PRCTLS: [u32; 4] = [
     0x5356_4d41, // PR_SET_VMA
 ];
 
-/// `enum bpf_cmd`: operations on a map whose descriptor is open.
+/// `enum bpf_cmd`: operations on a map with an open descriptor.
 const MAP_COMMANDS: [u32; 5] = [
     1,  // BPF_MAP_LOOKUP_ELEM
     2,  // BPF_MAP_UPDATE_ELEM
@@ -164,8 +164,8 @@ const MAP_COMMANDS: [u32; 5] = [
 const RUN_COMMAND: u32 = 10;
 /// `enum bpf_cmd`: BPF_LINK_UPDATE.
 const REPLACE_COMMAND: u32 = 29;
-/// `enum bpf_cmd`: what loads a program with constants of its own: BPF_MAP_CREATE, BPF_MAP_UPDATE_ELEM,
-/// BPF_PROG_LOAD, BPF_OBJ_GET_INFO_BY_FD and BPF_MAP_FREEZE.
+/// `enum bpf_cmd`: the commands that load a program with its own constants: BPF_MAP_CREATE,
+/// BPF_MAP_UPDATE_ELEM, BPF_PROG_LOAD, BPF_OBJ_GET_INFO_BY_FD and BPF_MAP_FREEZE.
 const LOAD_COMMANDS: [u32; 5] = [0, 2, 5, 15, 22];
 
 /// Returns the calls of a daemon that is set up.
@@ -183,16 +183,16 @@ pub fn of_daemon(uses: &Uses) -> Rules {
     };
     let one_of =
         |argument, values: &[u32]| values.iter().map(move |v| Rule::Is(argument, *v)).collect();
-    // Nothing is opened for writing, or made.
+    // Nothing is opened for writing or created.
     let writing = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC;
     permit(libc::SYS_openat, vec![none_of(2, writing)]);
     #[cfg(target_arch = "x86_64")]
     permit(libc::SYS_open, vec![none_of(1, writing)]);
-    // No memory is both written and executed, and none becomes executable.
+    // No memory is both writable and executable, and none becomes executable.
     let (write, execute) = (libc::PROT_WRITE, libc::PROT_EXEC);
     permit(libc::SYS_mmap, vec![none_of(2, write), none_of(2, execute)]);
     permit(libc::SYS_mprotect, vec![none_of(2, execute)]);
-    // Threads, but no processes. The flags of clone3 are out of a filter's sight.
+    // Threads, but no processes. A filter cannot see the flags of clone3.
     let thread = libc::CLONE_THREAD as u32;
     permit(
         libc::SYS_clone,
@@ -203,7 +203,7 @@ pub fn of_daemon(uses: &Uses) -> Rules {
         }],
     );
     permit(libc::SYS_clone3, vec![Rule::NotThere]);
-    // Limits are read and not set. Signals go to this process: abort(3).
+    // Limits are read and not set. Signals go only to this process, as for abort(3).
     permit(libc::SYS_prlimit64, vec![Rule::Is(2, 0)]);
     permit(libc::SYS_tgkill, vec![Rule::Is(0, std::process::id())]);
     permit(libc::SYS_ioctl, one_of(1, &IOCTLS));
@@ -219,7 +219,7 @@ pub fn of_daemon(uses: &Uses) -> Rules {
     rules
 }
 
-/// Returns the calls of a process that waits for a pipe and then removes files.
+/// Returns the calls of a process that waits on a pipe and then removes files.
 #[must_use]
 pub(crate) fn of_janitor() -> Rules {
     let calls = [
@@ -232,13 +232,13 @@ pub(crate) fn of_janitor() -> Rules {
         libc::SYS_exit_group,
     ];
     let mut rules = Rules::from(calls.map(|call| (call, vec![Rule::Any])));
-    // It says once that it is ready.
+    // The process reports once that it is ready.
     rules.insert(libc::SYS_write, vec![Rule::Is(0, READY as u32)]);
     rules
 }
 
-/// Returns the calls of a janitor that puts a queue discipline back first: rtnetlink over a socket
-/// that is open, and memory for the messages.
+/// Returns the calls of a janitor that first restores a queue discipline: rtnetlink over an open
+/// socket, and memory for the messages.
 #[must_use]
 pub(crate) fn of_guard() -> Rules {
     let mut rules = of_janitor();
@@ -263,7 +263,7 @@ pub(crate) fn of_guard() -> Rules {
     rules
 }
 
-/// Returns the calls of a process that loads programs, and hands them on over a socket that is open.
+/// Returns the calls of a process that loads programs, and passes them on over an open socket.
 #[must_use]
 pub(crate) fn of_loader() -> Rules {
     let calls = [
@@ -317,7 +317,7 @@ pub(crate) fn of_loader() -> Rules {
 /// Restricts this thread, and those that it starts later, to these calls.
 ///
 /// # Errors
-/// The kernel has no seccomp, or refuses.
+/// If the kernel has no seccomp, or refuses.
 pub fn restrict(rules: &Rules) -> Result<(), Error> {
     const WHAT: &str = "restrict its system calls (seccomp)";
     let refused = match std::env::var_os("ACKWISE_SECCOMP") {
@@ -326,7 +326,7 @@ pub fn restrict(rules: &Rules) -> Result<(), Error> {
     };
     let failed = |error: &dyn std::fmt::Display| Error::privileges(WHAT, error);
     let is_there = |rule: &&Rule| **rule != Rule::NotThere;
-    // Of two filters the stricter answer counts: one permits or kills, the other says ENOSYS.
+    // With two filters the stricter action applies: one permits or kills, the other returns ENOSYS.
     let permitted = rules.iter().map(|(call, how)| {
         let how = how.iter().filter(is_there);
         how.filter_map(|rule| condition(rule).transpose())
@@ -347,7 +347,7 @@ pub fn restrict(rules: &Rules) -> Result<(), Error> {
         (permitted, refused, SeccompAction::Allow),
     ] {
         let program = compile(rules, otherwise, matched).map_err(|error| failed(&error))?;
-        // The second one needs no call that the first one refuses.
+        // Installing the second filter needs no call that the first one refuses.
         if let Some(program) = program {
             apply_filter(&program).map_err(|error| failed(&error))?;
         }
@@ -355,7 +355,7 @@ pub fn restrict(rules: &Rules) -> Result<(), Error> {
     Ok(())
 }
 
-/// Compiles a filter; there is none without rules.
+/// Compiles a filter; `None` if there are no rules.
 fn compile(
     rules: BTreeMap<i64, Vec<SeccompRule>>,
     otherwise: SeccompAction,
@@ -369,7 +369,7 @@ fn compile(
     filter.try_into().map(Some)
 }
 
-/// Returns the condition of a rule; a call without any is permitted.
+/// Returns the condition of a rule; `None` permits the call with any arguments.
 fn condition(rule: &Rule) -> Result<Option<SeccompRule>, BackendError> {
     let (argument, how, value) = match *rule {
         Rule::Any | Rule::NotThere => return Ok(None),

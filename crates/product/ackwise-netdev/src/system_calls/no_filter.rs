@@ -25,7 +25,7 @@ pub(crate) fn of_loader() -> Rules {
     Rules::new()
 }
 
-/// Says that there is no filter on this architecture.
+/// Warns that there is no filter on this architecture.
 ///
 /// # Errors
 /// None.

@@ -1,4 +1,4 @@
-//! Connections come into being and end.
+//! Opening and closing connections.
 
 use std::hash::BuildHasher;
 use std::io;
@@ -10,24 +10,24 @@ use crate::record::Role;
 use crate::script::{End, News};
 use crate::segment::{Segment, flag};
 
-/// Between the SYNs of connections.
+/// The time between the SYNs of different connections.
 const OPEN_NS: u64 = 4 * MS;
-/// When a SYN or a FIN is sent again (RFC 6298 §2.1), and how often a SYN is sent. A burst of loss can take
-/// several of them where nothing else is sent.
+/// When a SYN or a FIN is retransmitted (RFC 6298 §2.1), and how often a SYN is sent. Bursts of
+/// loss can take several in a row if nothing else is sent.
 const AGAIN_NS: u64 = 1000 * MS;
 pub(super) const SYNS: usize = 8;
 /// How often a FIN is sent.
 const FINS: usize = 5;
-/// SYNs that are sent at most, if the other end asks again.
+/// The maximum number of SYNs sent if the other end repeats its own.
 const MAX_SYNS: usize = 2 * SYNS;
 
 /// How long the first connection waits for the others.
 pub(super) const PATIENCE_NS: u64 = 3500 * MS;
-/// How long the first connection may take: every SYN, and a round trip of the last.
+/// How long the first connection may take: all SYNs, and a round trip of the last.
 pub(super) const FIRST_NS: u64 = SYNS as u64 * AGAIN_NS + 1000 * MS;
 
 impl Engine<'_> {
-    /// Until when connections are opened. It takes longer until the first one is there.
+    /// The time until which connections are opened, which is later while none is established.
     pub(super) fn opens_until(&self) -> u64 {
         match self.first_ns {
             Some(first) => first + PATIENCE_NS,
@@ -60,7 +60,7 @@ impl Engine<'_> {
         Ok(next)
     }
 
-    /// Sends a SYN, or the SYN/ACK of the server.
+    /// Sends a SYN, or the server's SYN/ACK.
     pub(super) fn syn(&mut self, index: usize, now: u64) -> io::Result<()> {
         let Some(connection) = &mut self.connections[index] else {
             return Ok(());
@@ -96,7 +96,7 @@ impl Engine<'_> {
         )
     }
 
-    /// Looks for what was lost, and for ACKs that are due.
+    /// Checks for losses, and for ACKs that are due.
     pub(super) fn tick(&mut self, now: u64) -> io::Result<()> {
         let opens = self.started_ns.is_none() && now <= self.opens_until();
         for index in 0..self.connections.len() {
@@ -130,8 +130,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Ends a connection: by a FIN, the first time or again; or, if the script started without it,
-    /// by an RST, which the other end may have missed.
+    /// Closes a connection, for the first time or again: with a FIN or, if the script started
+    /// without the connection, with an RST, since the other end may have missed an earlier one.
     pub(super) fn close(&mut self, index: usize) -> io::Result<()> {
         let Some(connection) = &mut self.connections[index] else {
             return Ok(());
@@ -166,8 +166,8 @@ impl Engine<'_> {
         self.control(index, flag::FIN | flag::ACK, seq)
     }
 
-    /// A connection that comes after the start of its script is not made: the other end would take
-    /// its missing half for loss.
+    /// Refuses a connection that arrives after its script has started: the other end would take the
+    /// half that is missing for loss.
     pub(super) fn refuse(&mut self, index: usize) -> io::Result<()> {
         let Some(connection) = &mut self.connections[index] else {
             return Ok(());
@@ -194,8 +194,8 @@ impl Engine<'_> {
         )
     }
 
-    /// A connection that comes into being at the server. Timestamps say which one it is; without
-    /// them they count as they come.
+    /// Accepts a new connection at the server. Timestamps say which one it is; without them
+    /// connections are numbered in order of arrival.
     pub(super) fn accept(&mut self, segment: &Segment) -> Option<usize> {
         if self.place.end != End::Server || segment.flags & (flag::SYN | flag::ACK) != flag::SYN {
             return None;

@@ -1,4 +1,4 @@
-//! What arrives, and how it is answered.
+//! Incoming packets, and how they are answered.
 
 use std::io;
 
@@ -10,13 +10,13 @@ use crate::script::{Act, Answer, Around, End, LARGE, News, Phase, SMALL};
 use crate::segment::{Segment, flag};
 use crate::socket::{Arrived, Next};
 
-/// A delayed ACK of the data sender.
+/// The delay of the data sender's ACKs.
 const DELAYED_ACK_NS: u64 = 40 * MS;
-/// Packets that are read in a row, before the clock is looked at.
+/// The number of packets read in a row before the clock is read again.
 const ROW: usize = 256;
 
 impl Engine<'_> {
-    /// Takes what has arrived, or as much as is read in a row.
+    /// Processes the packets that have arrived, up to `ROW`.
     pub(super) fn receive(&mut self) -> io::Result<()> {
         for _ in 0..ROW {
             match self.socket.receive()? {
@@ -28,7 +28,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// A packet has arrived.
+    /// Processes a packet.
     pub(super) fn arrive(&mut self, arrived: &Arrived) -> io::Result<()> {
         let segment = &arrived.segment;
         if arrived.from != self.place.there {
@@ -70,14 +70,14 @@ impl Engine<'_> {
             return Ok(());
         }
         if handshake && connection.irs != Some(segment.seq) || connection.irs.is_none() {
-            // Not of this connection.
+            // The packet is not of this connection.
             return Ok(());
         }
         if self.started_ns.is_some() && !connection.established {
             return self.refuse(index);
         }
         if handshake && server {
-            // An old SYN asks for nothing.
+            // An old SYN needs no answer.
             let asks = !connection.established;
             return if asks { self.syn(index, now) } else { Ok(()) };
         }
@@ -98,7 +98,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Takes data. The data sender acknowledges a little later, the other end by the script.
+    /// Processes data. The data sender acknowledges a little later, the other end as the script
+    /// says.
     pub(super) fn take(&mut self, index: usize, segment: &Segment) -> io::Result<()> {
         let sends_data = self.sends_data();
         let Some(connection) = &mut self.connections[index] else {
@@ -112,7 +113,7 @@ impl Engine<'_> {
             return Ok(());
         }
         let size = self.script.segment;
-        // A host whose interface joins segments (GRO, LRO) hands over several at once.
+        // A host whose interface merges segments (GRO, LRO) delivers several at once.
         let pieces = (segment.payload / size).max(1);
         for piece in 0..pieces {
             let seq = segment.seq.wrapping_add(u32::from(piece * size));
@@ -130,7 +131,7 @@ impl Engine<'_> {
         let answers = &self.script.connections[index].answers;
         let answer = answers.get(number).copied();
         let new = answer.is_some() && connection.received(seq, len);
-        // Each part of the script is played once, however its segment is cut.
+        // Each part of the script is played once, however its segment is split.
         match answer.filter(|_| new && connection.answered.insert(number)) {
             Some(answer) => self.answer(index, answer),
             None => self.pure_ack(index, Label::beside(Role::Repair), News::None),
@@ -160,8 +161,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Sends the ACKs that are due, and the data around them, which say nothing that the ACKs
-    /// say.
+    /// Sends the ACKs that are due, and the data around them, which do not carry the news of the
+    /// ACKs.
     pub(super) fn flush(
         &mut self,
         index: usize,

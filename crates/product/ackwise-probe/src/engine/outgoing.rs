@@ -1,4 +1,4 @@
-//! Segments of a connection, written and put on the wire.
+//! Building and sending the segments of a connection.
 
 use std::io;
 
@@ -9,10 +9,10 @@ use crate::record::{Record, Role};
 use crate::script::{Connection as Plan, LARGE, News, WINDOW, WINDOW_UPDATE};
 use crate::segment::{CE, Options, Segment, flag, kind};
 
-/// 2^7 = 128.
+/// The scale factor is 2^7 = 128.
 const WINDOW_SCALE: u8 = 7;
 
-/// A segment to send, beside the numbers of its connection.
+/// A segment to send, without the numbers of its connection.
 pub(super) struct Outgoing {
     pub(super) label: Label,
     pub(super) flags: u16,
@@ -25,7 +25,7 @@ pub(super) struct Outgoing {
 }
 
 impl Engine<'_> {
-    /// Sends data, new ones or again.
+    /// Sends data, for the first time or again.
     pub(super) fn data(
         &mut self,
         index: usize,
@@ -42,8 +42,8 @@ impl Engine<'_> {
             return Ok(());
         };
         connection.sent(seq, len, self.socket.now_ns());
-        // Congestion is marked now and then, to see whether the mark arrives. What is sent again
-        // is not ECN-capable (RFC 3168 §6.1.5).
+        // Set CE now and then, to see whether the mark arrives. Retransmissions are not ECN-capable
+        // (RFC 3168 §6.1.5).
         let marked = seq.wrapping_sub(connection.isn) / u32::from(len.max(1)) % 50 == 7;
         let ecn = match label.role {
             Role::Repair => 0,
@@ -67,7 +67,7 @@ impl Engine<'_> {
         )
     }
 
-    /// What this end could acknowledge now.
+    /// What this end can acknowledge now.
     pub(super) fn due(&self, index: usize) -> Due {
         let connection = self.connections[index].as_ref();
         connection.map(Connection::newest).unwrap_or_default()
@@ -111,7 +111,7 @@ impl Engine<'_> {
         )
     }
 
-    /// Sends a packet and keeps what it was. One that the host has no room for is not kept: it
+    /// Sends a packet and records it. A packet for which the host has no room is not recorded: it
     /// never left.
     pub(super) fn emit(&mut self, index: usize, out: Outgoing) -> io::Result<()> {
         if self.records.sent.len() >= MAX_SENT {
@@ -136,7 +136,7 @@ impl Engine<'_> {
                 options.add_sack(&connection.sack());
             }
             if plan.acc_ecn {
-                // ACE starts at 5 (RFC 9768 §3.2.1); no mark is counted.
+                // ACE starts at 5 (RFC 9768 §3.2.1); marks are not counted.
                 flags |= flag::AE | flag::ECE;
             }
             connection.acknowledges(out.due.ack);
@@ -164,7 +164,7 @@ impl Engine<'_> {
         let left = match self.socket.send(&packet, to) {
             Ok(left) => left,
             Err(error) if self.records.sent.is_empty() => return Err(error),
-            // A route that goes away may come back.
+            // A route that disappears may come back.
             Err(_) => false,
         };
         if left {
@@ -195,10 +195,10 @@ impl Engine<'_> {
     }
 }
 
-/// The body of an option of an experiment that nobody makes (RFC 6994).
+/// The body of an experimental option (RFC 6994) that nobody uses.
 const EXPERIMENT: [u8; 4] = [0xac, 0x4b, 0x77, 0x15];
 
-/// The options of a SYN, or of its answer.
+/// The options of a SYN or a SYN/ACK.
 fn syn_options(options: &mut Options, plan: &Plan, segment: u16, flags: u16, stamps: &[u8]) {
     let mss = if segment == LARGE { LARGE } else { 1460 };
     add(options, kind::MSS, &mss.to_be_bytes());

@@ -15,11 +15,11 @@ const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 const THERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
 const PORT: u16 = 9480;
 
-/// A wire of which the test says what arrives.
+/// A wire on which the test determines what arrives.
 struct Told<F> {
     readable: File,
     arrives: F,
-    /// Packets that leave before there is no route.
+    /// The number of packets that leave before the route disappears.
     leave: usize,
     sent: RefCell<Vec<Segment>>,
 }
@@ -55,7 +55,7 @@ fn place(end: End) -> Place {
     }
 }
 
-/// Something arrives whenever it is looked for. The engine looks at its time in between.
+/// A packet arrives at every read. The engine still checks its clock in between.
 #[test]
 fn a_flood_does_not_keep_it_from_the_clock() {
     for readable in [true, false] {
@@ -92,7 +92,8 @@ fn a_flood_does_not_keep_it_from_the_clock() {
     }
 }
 
-/// A route that goes away during a probe does not end it; without any from the start there is none.
+/// A route that disappears during a probe does not end it; without a route from the start the probe
+/// fails.
 #[test]
 fn an_error_of_sending_ends_it_only_at_the_start() {
     for leave in [0, 5] {
@@ -112,18 +113,18 @@ fn an_error_of_sending_ends_it_only_at_the_start() {
     }
 }
 
-/// What is in flight between two ends, and their clock.
+/// The packets in flight between two ends, and the ends' clock.
 struct Link<L> {
     now_ns: u64,
     /// Half of the round-trip time.
     delay_ns: u64,
-    /// By the end that it goes to: when a segment arrives.
+    /// Segments in flight with their arrival times, by destination.
     in_flight: [VecDeque<(u64, Segment)>; 2],
-    /// Whether a segment is lost that this end sends at this time.
+    /// Decides whether a segment that this end sends at this time is lost.
     loses: L,
 }
 
-/// One end's wire.
+/// The wire of one end.
 struct Joined<'a, L> {
     end: End,
     link: &'a RefCell<Link<L>>,
@@ -173,7 +174,7 @@ impl<L: FnMut(End, u64, &Segment) -> bool> Wire for Joined<'_, L> {
     }
 }
 
-/// What the two ends of a stage have, and how long the client took, in milliseconds.
+/// The records of both ends of a stage, and how long the client took, in milliseconds.
 struct Stayed {
     acks: End,
     client: Records,
@@ -184,7 +185,7 @@ struct Stayed {
 const RTT_MS: u64 = 20;
 const HOUR_NS: u64 = 3600 * 1000 * MS;
 
-/// Both ends of a stage on a path that loses what it is told to, on a clock of their own.
+/// Plays both ends of a stage over a path with the given losses, on a clock of their own.
 fn play(
     stage: Stage,
     acks: End,
@@ -241,7 +242,8 @@ fn play(
 }
 
 impl Stayed {
-    /// Segments of the script that were sent and acknowledged by the script, by connection.
+    /// The numbers of script segments that were sent and that were acknowledged by the script, by
+    /// connection.
     fn played(&self, script: &Script) -> Vec<[usize; 2]> {
         let (data, acks) = match self.acks {
             End::Client => (&self.server, &self.client),
@@ -284,8 +286,8 @@ fn loses_syns(first: usize) -> impl FnMut(End, u64, &Segment) -> bool {
     }
 }
 
-/// The script is played whole, by every connection, whenever the first SYN comes through. What a
-/// lost SYN costs is a second.
+/// Every connection plays the whole script, whichever SYN is the first to arrive. A lost SYN costs
+/// a second.
 #[test]
 fn a_connection_comes_into_being_after_lost_syns() {
     for (stage, acks) in STAGES {
@@ -308,15 +310,15 @@ fn a_connection_comes_into_being_after_lost_syns() {
         for [data, acks] in undisturbed.played(&script) {
             assert!(data > 0 && acks > 0);
         }
-        // Nobody is there.
+        // There is no partner.
         let it = play(stage, acks, RTT_MS, loses_syns(SYNS));
         assert!(!it.client.connected);
         assert!(it.ms <= FIRST_NS / MS + 500, "{} ms", it.ms);
     }
 }
 
-/// The handshake of one connection comes through, but after the script has started without it.
-/// It plays no part, and nobody waits for it.
+/// The handshake of one connection completes only after the script has started without it. The
+/// connection plays no part, and nobody waits for it.
 #[test]
 fn a_connection_that_comes_too_late_is_not_made_half_way() {
     const LATE: u16 = 7;
@@ -324,11 +326,12 @@ fn a_connection_that_comes_too_late_is_not_made_half_way() {
         let script = Script::new(Stage::Short, 1000);
         let whole = play(Stage::Short, acks, 1000, |_, _, _| false);
         let is_late = |it: &Segment| [it.source, it.destination].contains(&(1000 + LATE));
-        // Its SYNs, its SYN/ACKs, or what ends its handshake: of data of the client each does.
+        // Lose its SYNs, its SYN/ACKs, or the ACK that completes its handshake. The last is omitted
+        // if the client sends data, since every data segment completes it.
         let of_server = [flag::SYN, flag::SYN | flag::ACK, flag::ACK];
         let lost = if acks == End::Client { 3 } else { 2 };
         for &lost in &of_server[..lost] {
-            // The late one's RST may be lost, too.
+            // The RST for the late connection may be lost, too.
             for loses_rst in [false, true] {
                 let mut rsts = 0;
                 let mut is_lost = |it: &Segment, ms: u64| {
@@ -351,7 +354,7 @@ fn a_connection_that_comes_too_late_is_not_made_half_way() {
     }
 }
 
-/// FINs that are lost are sent again: the client does not wait for the longest time of a stage.
+/// Lost FINs are retransmitted: the client does not wait for the maximum time of a stage.
 #[test]
 fn a_lost_fin_costs_a_second() {
     for (stage, acks) in STAGES {
@@ -368,7 +371,7 @@ fn a_lost_fin_costs_a_second() {
     }
 }
 
-/// A round trip that is long is one all the same.
+/// A long round trip is played as well.
 #[test]
 fn a_long_round_trip_is_played() {
     for (stage, acks) in STAGES {

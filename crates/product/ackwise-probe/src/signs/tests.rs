@@ -1,4 +1,4 @@
-//! Paths that do not look at what they lose: nothing is said of them.
+//! Paths that do not look at what they lose must not cause findings.
 
 use ackwise_rng::{Probability, Rng};
 
@@ -10,7 +10,7 @@ use crate::script::{Act, Answer, CLASSIC, End, News, Phase, Script, Stage, WINDO
 use crate::segment::{flag, kind};
 use crate::session::Played;
 
-/// Packets of the end that acknowledges, as they leave if no data are lost.
+/// The packets of the end that acknowledges, as sent if no data are lost.
 struct Sender<'a> {
     sent: Vec<Record>,
     rng: &'a mut Rng,
@@ -18,7 +18,7 @@ struct Sender<'a> {
 
 impl Sender<'_> {
     fn packet(&mut self, at_us: u64, conn: usize, answer: Answer, role: Role, place: u8) {
-        // The program, and the interface, take some time for each.
+        // The program and the interface take some time for each packet.
         let after = self
             .sent
             .last()
@@ -85,17 +85,17 @@ impl Sender<'_> {
     }
 }
 
-/// What has arrived of a connection's segments.
+/// The segments of a connection that have arrived.
 #[derive(Clone, Copy, Default)]
 struct Arrived {
-    /// All below.
+    /// All segments below this have arrived.
     expected: usize,
-    /// The newest, and one.
+    /// One more than the newest segment.
     high: usize,
 }
 
 impl Arrived {
-    /// Returns whether there is a hole.
+    /// Adds a segment. Returns whether there is a hole.
     fn add(&mut self, index: usize) -> bool {
         self.high = self.high.max(index + 1);
         if index == self.expected {
@@ -124,10 +124,10 @@ fn sent(stage: Stage, interval_us: u32, rng: &mut Rng) -> Vec<Record> {
     sender.sent
 }
 
-/// A path: which packets arrive, and when.
+/// A path: the arrival time of each packet, or `None` if it is lost.
 type Path = Box<dyn FnMut(&Record) -> Option<u64>>;
 
-/// Loss of the model of Gilbert and Elliott: good and bad times.
+/// Loss by the Gilbert-Elliott model, with a good and a bad state.
 fn gilbert(mut rng: Rng, to_bad: f64, to_good: f64) -> Path {
     let mut bad = false;
     Box::new(move |it| {
@@ -138,13 +138,13 @@ fn gilbert(mut rng: Rng, to_bad: f64, to_good: f64) -> Path {
     })
 }
 
-/// Each packet by itself is lost with this probability.
+/// Loses each packet independently with this probability.
 fn random(mut rng: Rng, share: f64) -> Path {
     let lost = Probability::from_fraction(share);
     Box::new(move |it| (!rng.happens(lost)).then_some(it.at_ns))
 }
 
-/// No packet passes for some milliseconds, now and then.
+/// Occasional outages of this many milliseconds, in which no packet passes.
 fn outages(mut rng: Rng, ms: u64) -> Path {
     let mut next = rng.below(4_000_000_000);
     Box::new(move |it| {
@@ -158,13 +158,13 @@ fn outages(mut rng: Rng, ms: u64) -> Path {
 /// What a full queue drops.
 #[derive(Clone, Copy, Debug)]
 enum Full {
-    /// What comes.
+    /// Arriving packets.
     Tail,
-    /// What comes, if the bytes do not fit.
+    /// Arriving packets whose bytes do not fit.
     Bytes,
 }
 
-/// A queue of so many packets, or of so many times 300 bytes.
+/// A queue of `limit` packets, or of `limit` times 300 bytes.
 fn fifo(limit: usize, rate_bps: u64, full: Full) -> Path {
     let mut waiting: std::collections::VecDeque<(u64, u64)> = Default::default();
     Box::new(move |it| {
@@ -187,7 +187,7 @@ fn fifo(limit: usize, rate_bps: u64, full: Full) -> Path {
     })
 }
 
-/// What is reported of a path for the ACKs of the client.
+/// The report about a path for the ACKs of the client.
 fn report(rng: &mut Rng, interval_us: u32, path: &mut dyn FnMut(&Record) -> Option<u64>) -> Report {
     let played = [Stage::Long, Stage::Short].map(|stage| {
         let sent = sent(stage, interval_us, rng);
@@ -251,7 +251,8 @@ fn a_short_queue_is_no_filter() {
     }
 }
 
-/// Reports of paths that lose at random, of so many seeds, that say something other than loss.
+/// The reports, among those for this many seeds, that find more than loss on a path that loses at
+/// random.
 fn false_alarms(share: f64, seeds: u64) -> Vec<Report> {
     let report = |seed| {
         let path_rng = Rng::stream(seed, 2);
@@ -265,8 +266,8 @@ fn false_alarms(share: f64, seeds: u64) -> Vec<Report> {
     reports.filter(|it| !it.directions[0].clean).collect()
 }
 
-/// The probability that a path which loses at random is called unclean. docs/probe.md says what
-/// 4000 seeds came to.
+/// The probability that a path with random loss is not reported as clean. docs/probe.md gives the
+/// result for 4000 seeds.
 #[test]
 fn random_loss_is_rarely_taken_for_thinning() {
     const SEEDS: u64 = 150;
@@ -281,7 +282,7 @@ fn random_loss_is_rarely_taken_for_thinning() {
     }
 }
 
-/// What a path with this box in it is reported as. The box says which packets arrive.
+/// The report about a path with this box, which decides which packets arrive.
 fn reported(arrives: impl Fn(&Record) -> bool) -> Report {
     let mut path = |it: &Record| arrives(it).then_some(it.at_ns);
     report(&mut Rng::stream(7, 1), 1000, &mut path)
@@ -303,19 +304,19 @@ fn is_classic(it: &Record) -> bool {
     usize::from(it.conn) < CLASSIC
 }
 
-/// Rules by length, by rate.
+/// Rules by length and rate.
 fn rules(it: &Record) -> bool {
     let fast = it.phase == Phase::Fast || it.phase == Phase::Steady;
     !(fast && is_short(it))
 }
 
-/// That nothing is lost at a slow pace takes packets at a slow pace.
+/// To show that nothing is lost at a slow pace, packets at a slow pace must arrive.
 #[test]
 fn rules_by_rate_are_known_by_a_slow_pace_that_passes() {
     assert_named(rules, &[Known::LengthAndRate], &[]);
     let slow_lost = |it: &Record| rules(it) && it.phase != Phase::Slow;
     assert_named(slow_lost, &[Known::Unknown], &["short segments"]);
-    // At any pace.
+    // Without regard to the pace.
     let any = |it: &Record| !is_short(it);
     assert_named(any, &[Known::Unknown], &["short segments"]);
 }
@@ -326,12 +327,12 @@ fn a_policer_is_known_by_a_slow_pace_that_passes() {
     assert_named(police, &[Known::Policer], &[]);
     let slow_lost = |it: &Record| police(it) && it.phase != Phase::Slow;
     assert_named(slow_lost, &[Known::Unknown], &["lose the last"]);
-    // It removes ACKs of whatever pace.
+    // It removes ACKs at any pace.
     let any = |it: &Record| police(it) && !(it.phase == Phase::Slow && it.role == Role::Ack);
     assert_named(any, &[Known::Unknown], &[]);
 }
 
-/// A filter that reads numbers only is told from cake's by flows with AccECN.
+/// A filter that reads only numbers is told from cake's by flows with AccECN.
 #[test]
 fn cake_is_known_by_flows_with_acc_ecn() {
     let older = |it: &Record| it.phase == Phase::Alone && (1..=2).contains(&it.place);
@@ -344,7 +345,7 @@ fn cake_is_known_by_flows_with_acc_ecn() {
     assert_named(lost, &[Known::Unknown], &both);
 }
 
-/// A gateway is told from a filter by young flows, and from a datapath by what is not held.
+/// A gateway is told from a filter by young flows, and from a datapath by the lack of holds.
 #[test]
 fn a_gateway_is_known_by_young_flows_and_by_what_is_not_late() {
     let thins = |it: &Record| it.phase == Phase::Queued && (1..=4).contains(&it.place);
@@ -362,7 +363,7 @@ fn a_gateway_is_known_by_young_flows_and_by_what_is_not_late() {
     assert_named(burst_lost, &[Known::Unknown], &datapath);
 }
 
-/// A box that is known hides nothing that it does not do.
+/// A known box does not hide effects that it does not have.
 #[test]
 fn what_a_known_box_does_not_do_is_told() {
     let older = |it: &Record| it.phase == Phase::Alone && (1..=2).contains(&it.place);
@@ -375,7 +376,7 @@ fn what_a_known_box_does_not_do_is_told() {
             "what is found above does not do this: 100 % of the ACKs with news are lost: unknown option",
         ],
     );
-    // Rules that look at lengths lose them, too.
+    // Rules that look at lengths also lose these ACKs.
     let both = |it: &Record| rules(it) && !(it.role == Role::Ack && it.has(kind::EXPERIMENT));
     assert_named(both, &[Known::LengthAndRate], &["lost: unknown option"]);
 }

@@ -29,8 +29,8 @@ const TOPOLOGY: Topology = Topology {
     ],
 };
 
-/// A host, its router, the other router, the other host: 10.9.1.1 – .2 near 10.9.2.1 –
-/// .2 far 10.9.3.1 – .2, and the same of fd09.
+/// A host, its router, the other router, the other host: 10.9.1.1 – .2 near 10.9.2.1 – .2 far
+/// 10.9.3.1 – .2, and the same for fd09.
 pub struct Sites {
     pub host: Netns,
     pub near: Netns,
@@ -64,14 +64,14 @@ impl Sites {
             far_key: write_key(keys.path(), "far"),
             keys,
         };
-        // An ACK for every two segments, as on a wire, not for every 64 KiB.
+        // An ACK for every two segments, as on a wire, and not for every 64 KiB.
         for (end, device) in [(&sites.host, "lan0"), (&sites.server, "net1")] {
             end.run(|| run_command("ethtool", &format!("-K {device} tso off gso off gro off")));
         }
         sites
     }
 
-    /// The configuration of the near router; `more` stands before the peer.
+    /// The configuration of the near router; `more` is placed before the peer.
     pub fn near_config(&self, more: &str) -> Config {
         self.config(
             &format!("interface = \"wan0\"\nprivate_key = \"near\"\n{more}"),
@@ -83,7 +83,7 @@ impl Sites {
         )
     }
 
-    /// The configuration of the far one, which waits to be spoken to.
+    /// The configuration of the far router, which waits to be contacted.
     pub fn far_config(&self, more: &str) -> Config {
         self.config(
             &format!("interface = \"wan1\"\nprivate_key = \"far\"\n{more}"),
@@ -106,7 +106,7 @@ impl Sites {
             .unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// Both ends, as soon as each hears the other.
+    /// Starts both ends; returns when each hears the other.
     pub fn tunnel(&self, more: &str) -> [Daemon; 2] {
         let ends = [
             self.start(&self.far, self.far_config(more)),
@@ -131,7 +131,7 @@ pub fn is_up(daemon: &Daemon) -> bool {
     peer(daemon).up
 }
 
-/// Bytes that no offset into them equals another.
+/// Bytes in which no two offsets look the same.
 pub fn pattern(len: usize) -> Vec<u8> {
     let mut x = 0x9e37_79b9_u32;
     let step = |x: &mut u32| {
@@ -143,8 +143,8 @@ pub fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|_| step(&mut x)).collect()
 }
 
-/// Sends bytes from one namespace to another, and compares each of them. `meanwhile` runs
-/// when the first half has arrived.
+/// Sends bytes from one namespace to another, and compares each. `meanwhile` runs when the first
+/// half has arrived.
 pub fn transfer_and(from: &Netns, to: &Netns, address: &str, len: usize, meanwhile: impl FnOnce()) {
     let listener = to.run(|| TcpListener::bind(address).unwrap());
     let bytes = pattern(len);
@@ -169,7 +169,7 @@ pub fn transfer(from: &Netns, to: &Netns, address: &str, len: usize) {
     transfer_and(from, to, address, len, || {});
 }
 
-/// Frames that pass an interface, from now until [`Capture::end`].
+/// Captures the frames that pass an interface, until [`Capture::end`].
 pub struct Capture {
     stop: Arc<AtomicBool>,
     frames: Arc<Mutex<Vec<Vec<u8>>>>,
@@ -202,12 +202,12 @@ impl Capture {
         }
     }
 
-    /// Frames so far.
+    /// The number of frames so far.
     pub fn count(&self) -> usize {
         self.frames.lock().unwrap().len()
     }
 
-    /// Frames so far that end in these bytes.
+    /// The number of frames so far that end in these bytes.
     pub fn count_with(&self, payload: &[u8]) -> usize {
         let frames = self.frames.lock().unwrap();
         frames.iter().filter(|it| it.ends_with(payload)).count()
@@ -220,8 +220,8 @@ impl Capture {
     }
 }
 
-/// The IP packet of a frame if it is a pure ACK from `port`, as it is on every hop: without
-/// the time to live, and the header checksum that covers it.
+/// The IP packet of a frame if it is a pure ACK from `port`, in the form that is the same at every
+/// hop: without the TTL and the header checksum that covers it.
 pub fn ack_from(port: u16, frame: &[u8]) -> Option<Vec<u8>> {
     let (kind, rest) = frame.get(12..)?.split_at_checked(2)?;
     let mut packet = rest.to_vec();
@@ -247,7 +247,7 @@ pub fn ack_from(port: u16, frame: &[u8]) -> Option<Vec<u8>> {
     fits.then_some(packet)
 }
 
-/// Pure ACKs of one flow each, from the host to the server, that no connection has.
+/// Sends pure ACKs that belong to no connection, one of each flow, from the host to the server.
 pub fn send_strange_acks(sites: &Sites, flows: Range<u16>) {
     sites.host.run(|| {
         let socket = raw_socket::open(false, SockProtocol::Raw).unwrap();
@@ -279,7 +279,7 @@ fn strange_ack(flow: u16) -> Vec<u8> {
     packet
 }
 
-/// The counters of its one peer as soon as they are so.
+/// The counters of the daemon's only peer once they satisfy `so`.
 pub fn once(daemon: &Daemon, what: &str, so: impl Fn(&PeerStats) -> bool) -> PeerStats {
     let mut last = PeerStats::default();
     let end = Instant::now() + Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! What sets the rate of the queue, and a run of it.
+//! What sets the rate of the queue, and a run with it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,15 +15,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::uplink::{Downloads, Uplink, near, quantile};
 
-/// What is not counted, in steps of 100 ms.
+/// The steps of 100 ms that do not count.
 const WARM: usize = 50;
-/// Uploads, or downloads.
+/// The number of uploads, or of downloads.
 const FLOWS: u16 = 2;
-/// Hosts behind the modem that cake-autorate may ping: it takes six, and two are in reserve.
+/// Hosts behind the modem that cake-autorate may ping: it uses six, and two are in reserve.
 const HOSTS: u32 = 8;
-/// Where cake-autorate has its configuration and its log.
+/// The directory of cake-autorate's configuration and log.
 const DIRECTORY: &str = "/tmp/autorate";
-/// What is measured, as a control group.
+/// The control group whose CPU time is measured.
 const GROUP: &str = "/sys/fs/cgroup/arm";
 
 /// What sets the rate of cake, if there is one.
@@ -51,35 +51,36 @@ impl Arm {
     }
 }
 
-/// What a run found; waits in ms at the 50th, 95th and 99th percentile.
+/// The results of a run; waits are in ms at the 50th, 95th and 99th percentile.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Found {
     pub utilisation: f64,
     pub modem_ms: [f64; 3],
     pub sparse_ms: [f64; 3],
-    /// Different rates of cake that were seen, looked at each second.
+    /// The number of different rates of cake that were seen, sampled each second.
     pub rates: usize,
-    /// CPU time of what sets the rate in a second, in s; where the kernel tells.
+    /// CPU seconds per second of what sets the rate, if the kernel reports them.
     pub cpu: Option<f64>,
 }
 
-/// Goes through the rates, one each 100 ms. With `downloads` the traffic is two of them, over a downlink that is so many
-/// times as fast as the uplink on the mean, and its utilisation counts.
+/// Applies the rates, one per 100 ms. With `downloads` the traffic is two downloads, over a
+/// downlink that is on average this many times as fast as the uplink, and the utilisation is the
+/// downlink's.
 pub fn run(arm: Arm, rates: &[u64], downloads: Option<u64>, autorate: Option<&Path>) -> Found {
     let mean_bps = rates.iter().sum::<u64>() / rates.len() as u64;
-    // A second's worth waits in the modem.
+    // The modem's queue holds a second's worth of data.
     let mut uplink = Uplink::new(rates[0], mean_bps / 8);
     let accounts = Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
     if accounts {
         fs::create_dir(GROUP).unwrap();
     }
-    // `ackwise up` takes no less than 8 kbit/s.
+    // `ackwise up` accepts no less than 8 kbit/s.
     let bounds = [(mean_bps / 20).max(8_000), mean_bps, mean_bps * 4];
     let down_bps = downloads.map(|ratio| mean_bps * ratio);
     if let Some(bps) = down_bps {
         uplink.limit_downlink(bps, 500, 0);
     }
-    // What `ackwise up` has, the others have: a filter where ACKs are the load.
+    // All arms have what `ackwise up` has: a filter where ACKs are the load.
     let filter = downloads.map_or("", |_| "ack-filter-aggressive");
     let child = match arm {
         Arm::Nothing => None,
@@ -131,7 +132,8 @@ pub fn run(arm: Arm, rates: &[u64], downloads: Option<u64>, autorate: Option<&Pa
         },
         cpu: cpu.map(|(now, then)| (now - then) as f64 / 1e6 / seconds),
     };
-    // What does not change a rate is no peer; where ACKs are thinned, none of them may have waited.
+    // An arm that never changes the rate is no comparison; if ACKs are thinned, none may have
+    // waited.
     if matches!(arm, Arm::Measured | Arm::CakeAutorate) && downloads.is_none() && found.rates < 2 {
         let log = format!("{DIRECTORY}/cake-autorate.primary.log");
         let said = fs::read_to_string(log).unwrap_or_default();
@@ -144,7 +146,7 @@ pub fn run(arm: Arm, rates: &[u64], downloads: Option<u64>, autorate: Option<&Pa
         end(child);
     }
     if accounts {
-        // What it has left behind.
+        // End what it has left behind.
         fs::write(format!("{GROUP}/cgroup.kill"), "1").unwrap();
         until("an empty control group", || fs::remove_dir(GROUP).ok());
     }
@@ -157,9 +159,9 @@ fn cake(verb: &str, bps: u64, more: &str) {
     ));
 }
 
-/// Starts a program of the near namespace, in the control group if there is one.
+/// Starts a program in the near namespace, in the control group if there is one.
 fn start(command: &mut Command) -> Child {
-    // Where this process is, its children begin.
+    // Children start in the group of this process.
     let enter = |group: &str| {
         if Path::new(GROUP).exists() {
             fs::write(format!("{group}/cgroup.procs"), "0").unwrap();
@@ -182,16 +184,16 @@ fn measured([min, _, max]: [u64; 3]) -> Child {
     let mut out = BufReader::new(child.stdout.take().unwrap());
     out.read_line(&mut line).unwrap();
     assert!(line.contains("\"event\":\"up\""), "{line}");
-    // It goes on to write there.
+    // It continues to write there.
     std::thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink()));
     child
 }
 
-/// As its documents say: the script, and a file with the interfaces, three rates and hosts that answer. What is
-/// active is told by the least rate, since the default of 2 Mbit/s is more than some links have. The way back
-/// is not adjusted.
+/// Set up as documented: the script, and a file with the interfaces, three rates and hosts that
+/// answer. The threshold for an active connection is the minimum rate, since the default of 2
+/// Mbit/s exceeds some links. The return path is not adjusted.
 fn cake_autorate([min, base, max]: [u64; 3], script: &Path) -> Child {
-    // It asks for another interface for the way back, and takes its MTU.
+    // It needs another interface for the return path, and reads its MTU.
     must("ip link add down0 netns near type veth peer name down1 netns near");
     let mut hosts = String::new();
     for host in 11..11 + HOSTS {
@@ -232,7 +234,7 @@ fn end(mut child: Child) {
     let _ = child.wait();
 }
 
-/// CPU time of the control group, µs.
+/// The CPU time of the control group, µs.
 fn cpu_us() -> u64 {
     let text = fs::read_to_string(format!("{GROUP}/cpu.stat")).unwrap();
     let usage = text

@@ -1,4 +1,4 @@
-//! What runs found, as a table.
+//! The results of runs as a table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -29,7 +29,7 @@ impl Row {
     }
 }
 
-/// Each run, the means of a kind, and on how many traces the rate that is measured is no worse.
+/// Each run, the means of each kind, and on how many traces the measured rate is no worse.
 pub fn in_text(rows: &[Row]) -> String {
     let mut text = format!(
         "{:16} {:14} {:>11}  {:>24}  {:>24}\n{:43} {:>24}  {:>24}\n",
@@ -84,7 +84,7 @@ fn mean(all: &[&Found]) -> Found {
     }
 }
 
-/// The rate that is measured beside cake-autorate, trace by trace.
+/// Compares the measured rate with cake-autorate, trace by trace.
 fn beside(rows: &[Row]) -> String {
     let of = |trace: &str, arm| {
         let row = rows.iter().find(|row| row.trace == trace && row.arm == arm);

@@ -5,21 +5,21 @@ use std::path::Path;
 /// A rate that changes.
 #[derive(Debug)]
 pub struct Trace {
-    /// The file's name without its ending.
+    /// The name of the file without its extension.
     pub name: String,
-    /// The rates, bit/s, one each 100 ms.
+    /// The rates, bit/s, one per 100 ms.
     pub rates: Vec<u64>,
 }
 
 impl Trace {
-    /// Reads pairs of `time rate`, e.g. `0.02 s 7002056 bit/s`; each rate holds until the next.
+    /// Parses pairs of `time rate`, e.g. `0.02 s 7002056 bit/s`; each rate holds until the next.
     pub fn read(path: &Path, seconds: u64) -> Result<Self, String> {
         let named = |why: &str| format!("{}: {why}", path.display());
         let text = std::fs::read_to_string(path).map_err(|error| named(&error.to_string()))?;
         let mut pairs = Vec::new();
         for line in text.lines() {
             let words: Vec<_> = line.split_whitespace().collect();
-            // The last line says when it begins anew.
+            // The last line says when the trace repeats.
             if let [_, "s", "repeat"] = words[..] {
                 continue;
             }
@@ -52,7 +52,7 @@ impl Trace {
         })
     }
 
-    /// What is alike in it and others.
+    /// The part of the name that related traces share.
     pub fn kind(&self) -> &str {
         self.name
             .rsplit_once('-')
@@ -60,7 +60,7 @@ impl Trace {
     }
 }
 
-/// The mean of 100 ms from `from` on, 10 kbit/s at the least.
+/// The mean over 100 ms from `from` on, at least 10 kbit/s.
 fn mean_of(pairs: &[(f64, f64)], from: f64) -> u64 {
     let until = from + 0.1;
     let mut bits = 0.0;

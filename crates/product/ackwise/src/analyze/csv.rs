@@ -2,7 +2,7 @@
 
 use super::Finding;
 
-/// A line for each listed flow of each file, under one line of names.
+/// One row for each listed flow of each file, below one header row.
 pub fn flows(findings: &[Finding]) -> String {
     let mut names: Vec<String> = [
         "file",

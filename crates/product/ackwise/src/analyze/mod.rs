@@ -17,15 +17,15 @@ use serde::Serialize;
 
 use crate::cli::analyze::AnalyzeArgs;
 
-/// Standard input, among the files.
+/// The name that stands for standard input among the files.
 const STDIN: &str = "-";
 
 /// What was found in one file.
 #[derive(Serialize)]
 pub struct Finding {
-    /// Its name; `-` is standard input.
+    /// The name of the file; `-` is standard input.
     pub file: String,
-    /// The byte, of what is unpacked, up to which a capture that was cut off has whole packets.
+    /// The offset in the unpacked data up to which a truncated capture has whole packets.
     pub cut_at: Option<u64>,
     #[serde(flatten)]
     pub analysis: Analysis,
@@ -36,7 +36,7 @@ struct Findings<'a> {
     files: &'a [Finding],
 }
 
-/// Analyses each file, and prints what was found.
+/// Analyses each file, and prints the findings.
 pub fn analyze(args: &AnalyzeArgs, format: Format) -> anyhow::Result<()> {
     check_files(args)?;
     let options = options(args)?;
@@ -62,7 +62,7 @@ pub fn analyze(args: &AnalyzeArgs, format: Format) -> anyhow::Result<()> {
     }
 }
 
-/// Refuses files that cannot be read or written together, before any is opened.
+/// Refuses combinations of files that cannot be read or written together, before any is opened.
 fn check_files(args: &AnalyzeArgs) -> Result<(), BadInput> {
     let (stdin, inputs): (Vec<_>, Vec<_>) = args
         .files

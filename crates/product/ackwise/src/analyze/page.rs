@@ -1,4 +1,4 @@
-//! The findings as one page with plots, which needs nothing but itself.
+//! The findings as one self-contained page with plots.
 
 use ackwise_analyze::{Analysis, StretchClass};
 use ackwise_cli::text;
@@ -7,7 +7,7 @@ use super::Finding;
 use super::table::percent;
 use crate::page::{self, escape, table};
 
-/// One page of all files.
+/// One page for all files.
 pub fn page(findings: &[Finding]) -> String {
     let mut out = page::begin("What the ACKs cost");
     for finding in findings {
@@ -154,7 +154,7 @@ fn class(c: &StretchClass) -> String {
     }
 }
 
-/// Horizontal bars: name, length, and what stands beside it.
+/// Horizontal bars, each with its name, length and label.
 fn plot(out: &mut String, title: &str, bars: &[(String, f64, String)]) {
     const ROW: usize = 26;
     let most = bars

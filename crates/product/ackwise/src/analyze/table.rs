@@ -5,12 +5,12 @@ use ackwise_cli::text;
 
 use super::Finding;
 
-/// Flows that are shown.
+/// The number of flows shown.
 const FLOWS: usize = 8;
-/// Reasons that are shown of each policy.
+/// The number of reasons shown for each policy.
 const REASONS: usize = 3;
 
-/// All of one file.
+/// The findings for one file.
 pub fn text(finding: &Finding) -> String {
     let a = &finding.analysis;
     let mut out = head(finding);
@@ -230,7 +230,7 @@ fn flows(a: &Analysis) -> String {
     out
 }
 
-/// By the first policy.
+/// The share of a flow's ACKs that the first policy withholds.
 fn kept_back(f: &FlowFinding) -> String {
     match f.saved.first() {
         Some(saved) if f.acks > 0 => percent(*saved as f64 / f.acks as f64),

@@ -1,4 +1,4 @@
-//! `ackwise ask`: in the foreground until it is told to stop.
+//! `ackwise ask`: runs in the foreground until it is told to stop.
 
 use std::time::Instant;
 

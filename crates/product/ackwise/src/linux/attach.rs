@@ -1,4 +1,4 @@
-//! `ackwise attach`: in the foreground until it is told to stop.
+//! `ackwise attach`: runs in the foreground until it is told to stop.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ use crate::linux::watch::reason;
 /// Attaches, waits, detaches.
 pub fn attach(args: &AttachArgs, format: Format) -> anyhow::Result<()> {
     let options = options(args)?;
-    // Before any thread is started, so that all of them leave signals to this one.
+    // Block signals before any thread starts, so that every thread leaves them to this one.
     let supervisor = Supervisor::new()?;
     let shared = SharedDatapath::default();
     let listener = args.metrics.map(listen).transpose()?;
@@ -29,7 +29,7 @@ pub fn attach(args: &AttachArgs, format: Format) -> anyhow::Result<()> {
         true => Prepared::new(options.clone()),
         false => Prepared::checked(options.clone()),
     }?;
-    // Before any thread, too: they inherit what this one may do.
+    // Also before any thread, since threads inherit the privileges of this one.
     let prepared = prepared.drop_privileges(args.thin.user.as_deref())?;
     let server = listener.map(|listener| shared.serve(listener));
     let server = server.transpose()?;
@@ -51,7 +51,7 @@ pub fn attach(args: &AttachArgs, format: Format) -> anyhow::Result<()> {
     supervisor.stopping();
     let attachment = shared.take()?;
     let last = attachment.stats().unwrap_or_default();
-    // No client of the metrics may delay this.
+    // Detach first, so that no client of the metrics delays it.
     let ended = attachment.detach();
     drop(server);
     let stats = ended.as_ref().unwrap_or(&last);

@@ -1,4 +1,4 @@
-//! Files that are checked, and nothing more.
+//! Checks files without using them.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
 use serde_json::json;
 
-/// Says of each file what it describes, or all that is wrong with it.
+/// Prints what each file describes, or all that is wrong with it.
 pub fn files<T, E: std::error::Error + Send + Sync + 'static>(
     files: &[PathBuf],
     format: Format,

@@ -18,7 +18,7 @@ use crate::linux::several::Several;
 use crate::linux::shared_daemon::{SharedDaemon, listen_if_asked};
 use crate::linux::watch::{MAX_END, reason, watch};
 
-/// What was asked for.
+/// Runs a subcommand of `ackwise gateway`.
 pub fn gateway(command: &GatewayCommand, format: Format) -> anyhow::Result<()> {
     match command {
         GatewayCommand::Up(args) => up(args, format),
@@ -28,7 +28,7 @@ pub fn gateway(command: &GatewayCommand, format: Format) -> anyhow::Result<()> {
     }
 }
 
-/// The file, or what the arguments say.
+/// The configuration from the file, or from the arguments.
 fn config(args: &GatewayUpArgs) -> anyhow::Result<Config> {
     let Some(file) = &args.config else {
         return Ok(of_arguments(args)?);
@@ -49,8 +49,8 @@ fn config(args: &GatewayUpArgs) -> anyhow::Result<Config> {
     }
 }
 
-/// A rate as files write it, of one that may be written as tc does. A mistake stays, and is told
-/// where the file is read.
+/// Converts a rate that may be in tc's notation to the notation of files. An invalid rate is
+/// returned unchanged, and reported when the configuration is read.
 fn as_file_has_it(rate: &str) -> String {
     match (units::rate(rate), uplink::rate(rate)) {
         (Err(_), Ok(bps)) => format!("{bps} bit/s"),
@@ -58,8 +58,8 @@ fn as_file_has_it(rate: &str) -> String {
     }
 }
 
-/// As a file that has a line for each argument, so that a mistake's line tells which
-/// argument it is in.
+/// Builds a configuration file with one line per argument, so that the line of a mistake identifies
+/// the argument.
 fn of_arguments(args: &GatewayUpArgs) -> Result<Config, BadInput> {
     let (Some(interface), Some(rate)) = (&args.interface, &args.rate) else {
         return Err(BadInput::new("which interface, and at which rate?")
@@ -72,7 +72,7 @@ fn of_arguments(args: &GatewayUpArgs) -> Result<Config, BadInput> {
     });
     let red = args.red || args.ecn || args.acc;
     let ecn = args.ecn || args.acc;
-    // What was asked for says which queue it is.
+    // The other options imply the queue.
     let implied = match (red, &first) {
         (true, _) => "red",
         (false, Some(_)) => "drop-tail",
@@ -126,8 +126,8 @@ fn of_arguments(args: &GatewayUpArgs) -> Result<Config, BadInput> {
     parsed.map_err(|error| in_words_of_arguments(&error, &arguments))
 }
 
-/// What is wrong with a file that [`of_arguments`] made. `arguments` has the argument and the key of each
-/// line.
+/// What is wrong with a file made by [`of_arguments`], in terms of the arguments. `arguments` has
+/// the argument and the key of each line.
 fn in_words_of_arguments(error: &ConfigError, arguments: &[(&str, &str)]) -> BadInput {
     let said = error.diagnostics().iter().map(|mistake| {
         let line = mistake.line.checked_sub(1);
@@ -148,12 +148,12 @@ fn in_words_of_arguments(error: &ConfigError, arguments: &[(&str, &str)]) -> Bad
 
 fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
     let config = config(args)?;
-    // Before any thread is started, so that all of them leave signals to this one.
+    // Block signals before any thread starts, so that every thread leaves them to this one.
     let supervisor = Supervisor::new()?;
     let listener = listen_if_asked(args.metrics, args.config.as_deref(), config.metrics)?;
     let started = Instant::now();
     let mut prepared = Prepared::new(config.clone(), args.attach_mode.into())?;
-    // Before any thread, too: they inherit what this one may do.
+    // Also before any thread, since threads inherit the privileges of this one.
     prepared.drop_privileges(args.user.as_deref())?;
     let shared = SharedDaemon::default();
     let server = listener
@@ -195,7 +195,7 @@ fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
     let gateway = shared.take()?;
     let last = gateway.stats().unwrap_or_default();
     let ended = gateway.stop();
-    // No client of the metrics may delay what is above.
+    // Last, so that no client of the metrics delays the steps above.
     drop(server);
     let stats = ended.as_ref().unwrap_or(&last);
     if format == Format::Json {
@@ -208,10 +208,10 @@ fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
     ended.map(|_| ()).map_err(Into::into)
 }
 
-/// The time of a full packet from which it is worth a word, in milliseconds.
+/// How long a full packet takes, in milliseconds, before advice is printed.
 const LONG_PACKET_MS: u64 = 100;
 
-/// What a rate at which ACKs have to wait for a long packet asks for; nothing at others.
+/// Advice for a rate at which ACKs wait long for a full packet; empty for faster ones.
 fn thin(rate_bps: u64, interface: &str) -> String {
     let ms = |bytes: u64| bytes * 8_000 / rate_bps.max(1);
     let full = ms(1500);
@@ -225,7 +225,7 @@ fn thin(rate_bps: u64, interface: &str) -> String {
     )
 }
 
-/// What happened between two looks, `took` apart, in a line.
+/// One line on what happened between two reads of the counters, `took` apart.
 pub fn live(before: &Stats, now: &Stats, took: Duration) -> String {
     let span = took.as_secs_f64().max(1e-3);
     let per_s = |count: fn(&Stats) -> u64| count(now).saturating_sub(count(before)) as f64 / span;
@@ -250,7 +250,7 @@ fn status(args: &GatewayStatusArgs, format: Format) -> anyhow::Result<()> {
             control::list()?,
             |name| name,
             |interface| match control::status(interface) {
-                // It may have ended since it was listed.
+                // It may have ended since the list was made.
                 Err(Error::NotThere(_)) => Ok(None),
                 stats => Ok(Some(stats?)),
             },

@@ -1,5 +1,5 @@
-//! The smallest HTTP/1.1 server that a scraper needs: `GET /metrics`, bound to one
-//! address, bounded in requests at a time, in their size and in their time.
+//! A minimal HTTP/1.1 server for a metrics scraper: `GET /metrics`, bound to one address. The
+//! number of concurrent requests, their size and their duration are bounded.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,12 +13,12 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::linux::metrics::Exposition;
 
-/// A request line with its headers; longer ones are refused.
+/// The maximum size of a request line with its headers; longer requests are refused.
 const MAX_REQUEST: usize = 8 * 1024;
 const MAX_HEADERS: usize = 64;
-/// Requests that are served at the same time; more are told to come back.
+/// Requests served at the same time; further clients are told to retry.
 const MAX_AT_ONCE: usize = 8;
-/// A client gets this long to ask and to take the answer.
+/// How long a client may take to send its request and to read the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Makes the page that a scrape returns.
@@ -32,7 +32,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves the page on a socket that is bound.
+    /// Serves the page on a bound socket.
     pub fn start(listener: TcpListener, page: Arc<Page>) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -48,7 +48,7 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// The address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -77,7 +77,7 @@ fn accept(listener: &TcpListener, stop: &AtomicBool, page: &Arc<Page>) {
         }
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
-            // The client went away again, or there is no file descriptor left now.
+            // The client has gone, or no file descriptor is free now.
             Err(e) => {
                 if e.kind() != io::ErrorKind::WouldBlock {
                     tracing::debug!("metrics: accept: {e}");
@@ -109,12 +109,12 @@ fn accept(listener: &TcpListener, stop: &AtomicBool, page: &Arc<Page>) {
     }
 }
 
-/// One of the requests that are served at the same time, until this is dropped: also when its thread
-/// panics.
+/// One of the requests that are served at the same time. Dropping it frees the slot, also if its
+/// thread panics.
 struct Request(Arc<AtomicUsize>);
 
 impl Request {
-    /// Begins one, unless there are as many as may be.
+    /// Takes a slot, unless all are in use.
     fn begin(busy: &Arc<AtomicUsize>) -> Option<Self> {
         let request = Self(Arc::clone(busy));
         (busy.fetch_add(1, Ordering::Relaxed) < MAX_AT_ONCE).then_some(request)
@@ -127,8 +127,8 @@ impl Drop for Request {
     }
 }
 
-/// Tells a client to come back. This runs in the thread that accepts, which waits for nobody: the
-/// answer fits into an empty send buffer, and what the client has asked is not read.
+/// Tells a client to retry. This runs in the accepting thread, which must not block: the answer
+/// fits into an empty send buffer, and the request is not read.
 fn refuse(stream: &TcpStream) {
     let answer = Answer::text(503, "too many requests at once\n").bytes(true);
     if let Err(error) = stream.set_nonblocking(true).and_then(|()| {
@@ -169,8 +169,7 @@ fn answer(stream: &mut TcpStream, page: &Page) -> (Answer, bool) {
     }
 }
 
-/// The answer to the bytes that came so far, once they tell which; and whether its body is
-/// wanted.
+/// The answer to the bytes received so far, once they determine it, and whether its body is wanted.
 fn answer_to(request: &[u8], page: &Page) -> Option<(Answer, bool)> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut read = httparse::Request::new(&mut headers);
@@ -234,7 +233,7 @@ impl Answer {
         }
     }
 
-    /// The answer as it is sent, with its body if that is wanted.
+    /// The answer as it is sent, with its body if wanted.
     fn bytes(&self, body: bool) -> Vec<u8> {
         let phrase = match self.status {
             200 => "OK",
@@ -265,8 +264,8 @@ impl Answer {
     fn send(&self, mut stream: TcpStream, body: bool) -> io::Result<()> {
         stream.write_all(&self.bytes(body))?;
         stream.shutdown(std::net::Shutdown::Write)?;
-        // What is unread when a socket closes resets the connection, and the client
-        // may lose the answer: take a bounded rest first.
+        // Closing a socket with unread data resets the connection, and the client may lose the
+        // answer. Read a bounded amount of the rest first.
         let _ = stream.set_read_timeout(Some(Duration::from_millis(200)));
         let mut rest = [0; 1024];
         for _ in 0..64 {
@@ -347,7 +346,7 @@ mod tests {
                 "{status}: {got}"
             );
         }
-        // And it still serves.
+        // The server still works.
         assert!(ask(&s, b"GET /metrics HTTP/1.1\r\n\r\n").contains("a_metric 1"));
     }
 
@@ -379,7 +378,7 @@ mod tests {
         drop(idle);
     }
 
-    /// What an answer says: its status, once its head is found to be well-formed.
+    /// The status of an answer, after checking that its head is well-formed.
     fn status_of(answer: &Answer, body: bool) -> String {
         let bytes = answer.bytes(body);
         let text = String::from_utf8(bytes).expect("it is text");
@@ -401,8 +400,9 @@ mod tests {
         status
     }
 
-    /// Any bytes, in pieces as TCP has them. The answer does not depend on the pieces but for
-    /// a request that is complete before its mistake came; and no request is longer than allowed.
+    /// Any bytes, in pieces as TCP delivers them. The answer does not depend on the pieces, except
+    /// for a request that is complete before its mistake arrives; no request is longer than
+    /// allowed.
     #[test]
     fn fuzz_request() {
         let target = ackwise_fuzz::Target {
@@ -433,7 +433,8 @@ mod tests {
         let seen = target.run(|request| {
             let mut first = None;
             for end in 0..=request.len() {
-                // Pieces of one byte, and of a read's 1024 further on.
+                // Try pieces of one byte at first, and multiples of the read size of 1024 after
+                // that.
                 if end > 300 && !end.is_multiple_of(1024) && end < request.len() {
                     continue;
                 }
@@ -447,7 +448,7 @@ mod tests {
                 return vec!["not complete".to_owned()];
             };
             assert!(end <= MAX_REQUEST + 1024, "{end} bytes were read");
-            // What follows a whole request changes nothing.
+            // Bytes after a complete request change nothing.
             if status.contains(" 200 ") {
                 let (answer, body) = answer_to(request, page).expect("as before");
                 assert_eq!(status_of(&answer, body), status);
@@ -457,8 +458,8 @@ mod tests {
         assert!(seen.sayings >= 5, "{seen:?}");
     }
 
-    /// Once a client has the whole 503, nobody reads from it any more: its first byte after that
-    /// is answered with a reset, and its second fails.
+    /// Once a client has the whole 503, the server no longer reads from it: its next byte is
+    /// answered with a reset, and the one after that fails.
     #[test]
     fn l1_a_refused_client_is_not_read_from() {
         let s = server();

@@ -1,10 +1,10 @@
-//! What `ab` and `top` look at, since it has no counter.
+//! What `ab` and `top` have to poll, since no counter covers it.
 
 use ackwise_datapath::FlowStats;
 use ackwise_netdev::netlink::QdiscStats;
 use ackwise_switchback::FlowRtt;
 
-/// A flow as its round-trip time is looked at.
+/// The round-trip time of a flow at this moment.
 pub fn flow_rtt(flow: &FlowStats) -> FlowRtt {
     FlowRtt {
         srtt_us: flow.srtt_us,

@@ -1,4 +1,4 @@
-//! What works on live packets, on Linux.
+//! The subcommands that work on live packets, on Linux.
 
 mod ab;
 mod ask;
@@ -28,10 +28,10 @@ use ackwise_cli::GlobalArgs;
 
 pub use cli::Command;
 
-/// What `--help` says of it besides.
+/// What `--help` says in addition.
 pub const NOTE: &str = "";
 
-/// Does what a subcommand says.
+/// Runs a subcommand.
 pub fn run(command: &Command, global: &GlobalArgs) -> anyhow::Result<()> {
     let format = global.format;
     match command {

@@ -1,4 +1,4 @@
-//! From arguments to what the datapath is told.
+//! Converts arguments to the datapath's options.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -9,7 +9,7 @@ use ackwise_datapath::{Matches, Options, Position, Prefix};
 
 use crate::linux::cli::{self, AttachArgs, ThinArgs};
 
-/// Everything about an attachment that the arguments of `ackwise attach` say.
+/// The options of an attachment from the arguments of `ackwise attach`.
 pub fn options(args: &AttachArgs) -> Result<Options, BadInput> {
     let mut options = thin_options(&args.thin)?;
     if args.cwnd_hint && options.position != Position::Sender {
@@ -38,7 +38,7 @@ pub fn options(args: &AttachArgs) -> Result<Options, BadInput> {
     Ok(options)
 }
 
-/// What is thinned, where and by which policy.
+/// The options that say what is thinned, where and by which policy.
 pub fn thin_options(args: &ThinArgs) -> Result<Options, BadInput> {
     let policy = policy::configure(&args.policy, &args.set)?;
     let mut options = Options::new(&args.interface, policy);

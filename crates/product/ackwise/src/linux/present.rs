@@ -1,4 +1,5 @@
-//! The names that interfaces have now. Who is attached has an index, and the name of that day.
+//! The current names of interfaces. A holder records the index, and the name at the time of
+//! attaching.
 
 use ackwise_datapath::control::Holder;
 use ackwise_netdev::ifreq;
@@ -6,19 +7,19 @@ use ackwise_netdev::registry::netns_inode;
 
 /// The names of this process's network namespace.
 pub struct Names {
-    /// Its inode.
+    /// The inode of the namespace.
     pub netns: u64,
 }
 
 impl Names {
     pub fn new() -> Self {
-        // No namespace has this number.
+        // No namespace has inode 0.
         let netns = netns_inode().unwrap_or(0);
         Self { netns }
     }
 
-    /// The name that an interface has now, if it is another one than when somebody attached to it. Those of
-    /// other network namespaces cannot be seen.
+    /// The current name of an interface, if it was renamed since the holder attached to it. Names
+    /// in other network namespaces cannot be seen.
     pub fn other(&self, holder: &Holder) -> Option<String> {
         let is_here = holder.netns == self.netns;
         let now = is_here.then(|| ifreq::name_at(holder.ifindex)).flatten();
@@ -26,7 +27,7 @@ impl Names {
     }
 }
 
-/// An interface as a person finds it: by its name now, with the one that it had.
+/// An interface for a person: its current name, and the former one if it was renamed.
 pub fn named(ifname: &str, now: Option<&str>) -> String {
     match now {
         Some(now) => format!("{now} (was {ifname})"),

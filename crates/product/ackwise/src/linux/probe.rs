@@ -1,4 +1,4 @@
-//! `ackwise probe`: what a path does to ACKs, with a partner at its other end.
+//! `ackwise probe`: finds out what a path does to ACKs, with a partner at its other end.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,12 +13,12 @@ use serde::Serialize;
 use crate::linux::cli::probe::ProbeArgs;
 use crate::linux::summary;
 
-/// A segment of the fast flow with its headers, in bits, and a quarter more.
+/// A segment of the fast flow with its headers, in bits, plus a quarter.
 const SEGMENT_BITS: u64 = (536 + 52 + 38) * 8 * 5 / 4;
-/// After an error of the system, so that one that stays does not take a processor.
+/// The pause after a system error, so that a persistent one does not use up a CPU.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Probes, or serves.
+/// Probes a partner, or serves.
 pub fn probe(args: &ProbeArgs, format: Format) -> anyhow::Result<()> {
     match &args.host {
         Some(host) => ask(host, args, format),
@@ -33,7 +33,7 @@ fn ask(host: &str, args: &ProbeArgs, format: Format) -> anyhow::Result<()> {
     let interval = interval(args.rate)?;
     check_host(host)?;
     let client = Client::connect(host, args.port)?;
-    // All sockets are open.
+    // All sockets are open now.
     drop_all(None, &Uses::default())?;
     let partner = client.partner().to_string();
     let line = summary::live_line();
@@ -48,13 +48,13 @@ fn ask(host: &str, args: &ProbeArgs, format: Format) -> anyhow::Result<()> {
     }
 }
 
-/// Refuses what is neither a name nor an address, before anybody is asked for it.
+/// Refuses a host that is neither a name nor an address, before it is resolved.
 fn check_host(host: &str) -> Result<(), BadInput> {
     if host.trim().is_empty() {
         return Err(BadInput::new("HOST is empty")
             .mend("name the partner, or give its address: `ackwise probe server.example`"));
     }
-    // The interface of a link-local address stands behind a percent sign.
+    // The interface of a link-local address follows a percent sign.
     let address = host.split('%').next().unwrap_or(host);
     if !host.contains([':', '[', ']']) || address.parse::<Ipv6Addr>().is_ok() {
         return Ok(());
@@ -69,7 +69,7 @@ fn check_host(host: &str) -> Result<(), BadInput> {
     })
 }
 
-/// A name or an address, and the port that follows it as in a URL.
+/// Splits a name or an address from a port that follows it as in a URL.
 fn without_port(host: &str) -> Option<(&str, Option<u16>)> {
     let (name, rest) = match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']')?,
@@ -83,8 +83,8 @@ fn without_port(host: &str) -> Option<(&str, Option<u16>)> {
     }
 }
 
-/// The time between the segments of the fast flow, in microseconds. A slower path than the slowest
-/// flow fits through is refused.
+/// The time between the segments of the fast flow, in microseconds. A path too slow for the slowest
+/// flow is refused.
 fn interval(rate: Option<u64>) -> Result<u32, BadInput> {
     let takes = |rate: u64| (SEGMENT_BITS * 1_000_000).div_ceil(rate.max(1));
     let fits = rate.map_or(0, takes);
@@ -100,7 +100,7 @@ fn interval(rate: Option<u64>) -> Result<u32, BadInput> {
     Ok((fits as u32).max(low))
 }
 
-/// What is printed as JSON once clients may come.
+/// Printed as JSON once clients may connect.
 #[derive(Serialize)]
 struct Serving {
     event: &'static str,
@@ -139,7 +139,7 @@ fn serve(args: &ProbeArgs, format: Format) -> anyhow::Result<()> {
     }
 }
 
-/// Listens on the address that was asked for, or on all that the host has.
+/// Listens on the address that was asked for, or on all addresses of the host.
 fn bind(args: &ProbeArgs) -> anyhow::Result<(Server, SocketAddr)> {
     if let Some(address) = args.listen {
         let at = SocketAddr::new(address, args.port);
@@ -152,7 +152,7 @@ fn bind(args: &ProbeArgs) -> anyhow::Result<(Server, SocketAddr)> {
     match Server::bind(all) {
         Ok(server) => Ok((server, all)),
         Err(Error::System { source, .. }) if source.kind() != ErrorKind::AddrInUse => {
-            // A host without IPv6.
+            // The host has no IPv6.
             let all = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), args.port);
             Ok((Server::bind(all)?, all))
         }
@@ -160,7 +160,7 @@ fn bind(args: &ProbeArgs) -> anyhow::Result<(Server, SocketAddr)> {
     }
 }
 
-/// What is wrong with an address that nobody can listen on here.
+/// Explains an address that cannot be listened on.
 fn no_address(address: IpAddr, error: &Error) -> Option<BadInput> {
     let Error::System { source, .. } = error else {
         return None;
@@ -173,7 +173,7 @@ fn no_address(address: IpAddr, error: &Error) -> Option<BadInput> {
             ))
             .mend("`ip address` lists those there are; without --listen it listens on all"),
         ),
-        // Without its interface it is no address.
+        // A link-local address needs an interface.
         ErrorKind::InvalidInput if is_link_local => Some(
             BadInput::new(format!(
                 "--listen {address}: a link-local address is that of an interface, which cannot be named here"
@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    /// What is said names the least rate that is taken.
+    /// The message names the minimum rate that is accepted.
     #[test]
     fn the_help_names_the_least_rate() {
         assert!(interval(Some(313_000)).is_ok());

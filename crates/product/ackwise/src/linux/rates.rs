@@ -1,8 +1,8 @@
-//! Rates as a person reads them.
+//! Formats rates for a person.
 
 use ackwise_autorate::State;
 
-/// A rate in the largest unit that it has one of.
+/// A rate in the largest unit of which it has at least one.
 pub fn rate(bps: u64) -> String {
     let bps = bps as f64;
     match bps {
@@ -12,7 +12,7 @@ pub fn rate(bps: u64) -> String {
     }
 }
 
-/// A rate that is measured, what the link was last seen to carry, and what sets the rate.
+/// A measured rate, what the link was last seen to carry, and what sets the rate.
 pub fn measured_rate(rate_bps: u64, link_bps: Option<u64>, state: State) -> String {
     let bps = rate(rate_bps);
     let link = link_bps.map_or_else(|| "not seen yet".to_owned(), rate);

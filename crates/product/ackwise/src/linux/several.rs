@@ -1,17 +1,18 @@
-//! What is done with several daemons. One that fails hides no other, and keeps nothing from it.
+//! Applies an operation to several daemons. A failure on one hides no other, and does not stop the
+//! rest.
 
 use anyhow::anyhow;
 
-/// What became of each.
+/// The outcome of an operation on each daemon.
 pub struct Several<T> {
-    /// The results of those that did not fail.
+    /// The results of the daemons on which it succeeded.
     pub done: Vec<T>,
-    /// A name, and what failed.
+    /// The names of the daemons on which it failed, and the errors.
     failed: Vec<(String, anyhow::Error)>,
 }
 
 impl<T> Several<T> {
-    /// Does something with each. One that returns nothing is left out: it has ended meanwhile.
+    /// Applies an operation to each. `None` leaves an item out: it has ended meanwhile.
     pub fn of<I>(
         items: impl IntoIterator<Item = I>,
         name: impl Fn(&I) -> &str,
@@ -27,7 +28,7 @@ impl<T> Several<T> {
         Self { done, failed }
     }
 
-    /// The result of one that was named, which did not fail.
+    /// The result for one daemon that was named, which did not fail.
     pub fn only(done: T) -> Self {
         Self {
             done: vec![done],
@@ -35,12 +36,12 @@ impl<T> Several<T> {
         }
     }
 
-    /// Whether there was nobody to do it with.
+    /// Whether there was no daemon.
     pub fn is_empty(&self) -> bool {
         self.done.is_empty() && self.failed.is_empty()
     }
 
-    /// Says what failed, once what was done is shown.
+    /// Reports what failed, once the results are shown.
     pub fn conclude(mut self) -> anyhow::Result<()> {
         match self.failed.len() {
             0 => Ok(()),

@@ -1,4 +1,4 @@
-//! A daemon that one thread watches and others read metrics of.
+//! A daemon that one thread watches while others read its metrics.
 
 use std::fmt::Display;
 use std::net::{SocketAddr, TcpListener};
@@ -12,7 +12,7 @@ use anyhow::Context;
 use crate::linux::http::{Page, Server};
 use crate::linux::metrics::{self, Exported};
 
-/// A daemon; none before it is started and after it has ended. Then nothing counts.
+/// A daemon; `None` before it is started and after it has ended, when there are no counters.
 pub struct SharedDaemon<D>(Arc<Mutex<Option<D>>>);
 
 impl<D> Default for SharedDaemon<D> {
@@ -36,7 +36,7 @@ impl<D> SharedDaemon<D> {
         *self.lock() = Some(daemon);
     }
 
-    /// Takes it from those who read.
+    /// Takes the daemon away from the readers.
     pub fn take(&self) -> anyhow::Result<D> {
         self.lock().take().context("the attachment is gone")
     }
@@ -46,7 +46,7 @@ impl<D> SharedDaemon<D>
 where
     D: Daemon<Stats: Exported, Error: Display> + Send + 'static,
 {
-    /// Serves its metrics.
+    /// Serves the metrics of the daemon.
     pub fn serve(&self, listener: TcpListener) -> anyhow::Result<Server> {
         let shared = self.clone();
         let page: Arc<Page> = Arc::new(move |wanted| {
@@ -80,14 +80,14 @@ impl<D: Daemon<Stats: Default>> Daemon for SharedDaemon<D> {
     }
 }
 
-/// Listens where metrics are to be served. Do it before attaching: a port that is taken must not
-/// cost a single ACK.
+/// Listens where metrics are to be served. Call this before attaching: a port in use must not cost
+/// a single ACK.
 pub fn listen(address: SocketAddr) -> Result<TcpListener, BadInput> {
     listen_for("--metrics", address)
 }
 
-/// Listens where metrics are to be served if an argument asks for it, or else the key `metrics`
-/// of a file.
+/// Listens where metrics are to be served, if an argument or else the key `metrics` of a file asks
+/// for it.
 pub fn listen_if_asked(
     argument: Option<SocketAddr>,
     file: Option<&Path>,

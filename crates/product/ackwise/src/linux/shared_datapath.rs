@@ -1,4 +1,4 @@
-//! A datapath that one thread watches, others read metrics of, and one renews.
+//! A datapath that one thread watches and one renews while others read its metrics.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::linux::ab::subject::Subject;
 use crate::linux::http::Server;
 use crate::linux::shared_daemon::SharedDaemon;
 
-/// A datapath; none before it is attached and after it has detached.
+/// A datapath; `None` before it is attached and after it is detached.
 #[derive(Clone, Default)]
 pub struct SharedDatapath {
     daemon: SharedDaemon<Datapath>,
-    /// Whoever watches is to begin anew.
+    /// Whether the watcher is to start over.
     is_renewed: Arc<AtomicBool>,
 }
 
@@ -26,37 +26,37 @@ impl SharedDatapath {
         self.daemon.set(datapath);
     }
 
-    /// Takes it from those who read.
+    /// Takes the datapath away from the readers.
     pub fn take(&self) -> anyhow::Result<Datapath> {
         self.daemon.take()
     }
 
-    /// Serves its metrics.
+    /// Serves the metrics of the datapath.
     pub fn serve(&self, listener: TcpListener) -> anyhow::Result<Server> {
         self.daemon.serve(listener)
     }
 
-    /// Goes on with other parameters of the policy. Others read meanwhile.
+    /// Renews the policy's parameters. Readers are not blocked.
     pub fn renew(&self, policy: Config) -> anyhow::Result<()> {
         let renewer = self.daemon.lock().as_ref().map(Datapath::renewer);
         Ok(renewer.context("the attachment is gone")?.renew(policy)?)
     }
 
-    /// Has a renewal in progress fail soon: it is about to end.
+    /// Makes a renewal in progress fail soon, because the datapath is about to end.
     pub fn end_renewals(&self) {
         if let Some(datapath) = &*self.daemon.lock() {
             datapath.renewer().end();
         }
     }
 
-    /// Says that the queue of the interface is another one now.
+    /// Records that the queue of the interface was replaced.
     pub fn note_queue_replaced(&self) {
         if let Some(datapath) = &*self.daemon.lock() {
             datapath.renewer().note_queue_replaced();
         }
     }
 
-    /// Has whoever watches it begin anew: what was found out is of another policy.
+    /// Makes the watcher start over: its findings are about another policy.
     pub fn note_renewal(&self) {
         self.is_renewed.store(true, Ordering::SeqCst);
     }

@@ -11,9 +11,9 @@ use crate::linux::rates::measured_rate;
 
 #[derive(Serialize)]
 struct Attachment {
-    /// Its name when it was attached to.
+    /// The interface's name when the daemon attached.
     interface: String,
-    /// Its name now, if it is another one.
+    /// The interface's current name, if it was renamed.
     #[serde(skip_serializing_if = "Option::is_none")]
     interface_now: Option<String>,
     netns: u64,
@@ -54,7 +54,7 @@ impl Attachment {
     }
 }
 
-/// Shows what is attached: everything, or one interface in full.
+/// Shows all attachments, or one interface in full.
 pub fn status(args: &StatusArgs, format: Format) -> anyhow::Result<()> {
     let names = Names::new();
     let attachments: Vec<_> = match &args.interface {
@@ -71,7 +71,7 @@ pub fn status(args: &StatusArgs, format: Format) -> anyhow::Result<()> {
             })
             .collect(),
     };
-    // A gateway has more counters than these, and a command that shows them.
+    // A gateway has more counters, and a command of its own to show them.
     let gateways = match &args.interface {
         Some(_) => Vec::new(),
         None => ackwise_gateway::control::list()?,
@@ -95,7 +95,7 @@ pub fn status(args: &StatusArgs, format: Format) -> anyhow::Result<()> {
     text::print(&out)
 }
 
-/// Nothing is attached where a gateway is, and that is what its user looks for.
+/// Explains that the interface has a gateway instead, which is what its user looks for.
 fn mended(interface: &str, error: ackwise_datapath::Error) -> anyhow::Error {
     let has_gateway = ackwise_gateway::control::status(interface).is_ok();
     match error {
@@ -144,7 +144,7 @@ fn listing(attachments: &[Attachment], here: u64) -> String {
     text::columns(&rows, &[false, false, true, true, true, true, true, true])
 }
 
-/// What keeps a policy from withholding.
+/// A note on a policy that withholds nothing now.
 fn how(a: &Attachment) -> &'static str {
     match &a.stats {
         _ if a.dry_run => " (dry run)",

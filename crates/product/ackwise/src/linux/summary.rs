@@ -1,4 +1,4 @@
-//! The one live line: what happened since the last look.
+//! The live line: what happened since the last read of the counters.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::linux::rates::measured_rate;
 
-/// What happened between two looks at the counters, `took` apart.
+/// What happened between two reads of the counters, `took` apart.
 pub fn line(before: &Stats, now: &Stats, took: Duration) -> String {
     let grown = |count: fn(&Stats) -> u64| count(now).saturating_sub(count(before));
     let per_s = |n: u64| text::count((n as f64 / took.as_secs_f64().max(1e-3)).round());
@@ -38,8 +38,7 @@ pub fn line(before: &Stats, now: &Stats, took: Duration) -> String {
     line
 }
 
-/// A line on standard error that is written over again and again; nothing if nobody
-/// watches.
+/// A line on standard error that is rewritten in place; hidden if nobody watches.
 pub fn live_line() -> ProgressBar {
     let style = ProgressStyle::with_template("{wide_msg}").expect("a constant template");
     ProgressBar::new_spinner().with_style(style)

@@ -1,4 +1,4 @@
-//! `ackwise tunnel`: the making of keys. Running tunnels are in `tunnel_run.rs`.
+//! `ackwise tunnel`: key generation. Running tunnels are in `tunnel_run.rs`.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -46,7 +46,7 @@ fn keygen(file: &Path, format: Format) -> anyhow::Result<()> {
         opened => opened.with_context(|| format!("cannot write {}", file.display()))?,
     };
     if let Err(error) = writeln!(made, "{}", key_to_base64(&keys.secret)) {
-        // Half a key is none, and would keep the next one from being made.
+        // A truncated key is useless, and would block the next attempt.
         let _ = std::fs::remove_file(file);
         return Err(error).with_context(|| format!("cannot write {}", file.display()));
     }

@@ -14,18 +14,17 @@ use crate::linux::several::Several;
 use crate::linux::shared_daemon::{SharedDaemon, listen_if_asked};
 use crate::linux::watch::{MAX_END, reason, watch};
 
-/// Be one end, until something ends it.
+/// Runs one end of a tunnel until something ends it.
 pub fn up(args: &UpArgs, format: Format) -> anyhow::Result<()> {
     let config = Config::load(&args.config)?;
-    // Before any thread is started, so that all of them leave signals to this one.
+    // Block signals before any thread starts, so that every thread leaves them to this one.
     let supervisor = Supervisor::new()?;
-    // Its socket may be out of reach once rights are gone.
     let started = Instant::now();
     let what = describe(&config);
     let device = config.device.clone();
     let listener = listen_if_asked(args.metrics, Some(&args.config), config.metrics)?;
     let mut prepared = Prepared::new(config, args.attach_mode.into())?;
-    // Before any thread, too: they inherit what this one may do.
+    // Also before any thread, since threads inherit the privileges of this one.
     prepared.drop_privileges()?;
     let shared = SharedDaemon::default();
     let server = listener
@@ -54,7 +53,7 @@ pub fn up(args: &UpArgs, format: Format) -> anyhow::Result<()> {
     let tunnel = shared.take()?;
     let last = tunnel.stats();
     let ended = tunnel.stop();
-    // No client of the metrics may delay what is above.
+    // Last, so that no client of the metrics delays the steps above.
     drop(server);
     let stats = ended.as_ref().unwrap_or(&last);
     if format == Format::Json {
@@ -71,7 +70,7 @@ fn sum(stats: &Stats, of: impl Fn(&PeerStats) -> u64) -> u64 {
     stats.peers.iter().map(of).sum()
 }
 
-/// What happened between two looks, `took` apart, in a line.
+/// One line on what happened between two reads of the counters, `took` apart.
 fn live(before: &Stats, now: &Stats, took: Duration) -> String {
     let span = took.as_secs_f64().max(1e-3);
     let grown = |of: fn(&PeerStats) -> u64| sum(now, of).saturating_sub(sum(before, of));
@@ -121,7 +120,7 @@ pub fn status(args: &StatusArgs, format: Format) -> anyhow::Result<()> {
             control::list()?,
             |name| name,
             |device| match control::status(device) {
-                // It may have ended since it was listed.
+                // It may have ended since the list was made.
                 Err(Error::NotThere(_)) => Ok(None),
                 stats => Ok(Some(stats?)),
             },
@@ -158,7 +157,7 @@ pub fn down(args: &DownArgs, format: Format) -> anyhow::Result<()> {
     text::print(&in_full(&stats))
 }
 
-/// Ends a tunnel. Its process has ended then as well, so that the next one may begin.
+/// Ends a tunnel, and waits for its process to end so that the next one can start.
 fn end(device: &str) -> anyhow::Result<Stats> {
     let stats = control::down(device)?;
     if !control::wait_ended(stats.pid, MAX_END)? {
@@ -202,7 +201,7 @@ fn in_full(stats: &Stats) -> String {
     text
 }
 
-/// How restored packets come in.
+/// How restored packets are injected.
 fn restored(how: &Restored) -> String {
     let Some(why) = &how.reason else {
         let mean = how.batched as f64 / how.calls.max(1) as f64;
@@ -218,7 +217,7 @@ fn restored(how: &Restored) -> String {
     format!("  restored packets are written one by one: {why}\n")
 }
 
-/// Those that are not 0.
+/// The counters that are not 0.
 fn counts(all: &[(&str, u64)]) -> String {
     let rows = all.iter().filter(|(_, count)| *count > 0);
     let rows = rows.map(|(what, count)| vec![format!("  {what}"), count.to_string()]);

@@ -8,11 +8,11 @@ use ackwise_netdev::daemon::{Daemon, Ended, Outcome, Supervisor};
 
 use crate::linux::summary;
 
-/// How long the process of a daemon that was ended may take to end as well.
+/// How long the process of a daemon that was ended may take to exit.
 pub const MAX_END: Duration = Duration::from_secs(5);
 
-/// Waits until something ends the daemon. A person who watches sees a line that `describe` makes
-/// of the counters before, the counters now and the time between them.
+/// Waits until something ends the daemon. If a person watches, `describe` makes the live line from
+/// the previous counters, the current ones and the time between them.
 pub fn watch<D: Daemon>(
     supervisor: &Supervisor,
     daemon: &D,
@@ -29,7 +29,7 @@ pub fn watch<D: Daemon>(
     supervisor.run(daemon, deadline, describe, show)
 }
 
-/// Says what has ended a daemon. `command` is the one by which somebody else asks for it.
+/// Says what ended a daemon. `command` is the one that ends it from elsewhere.
 pub fn reason(outcome: Outcome, command: &'static str) -> &'static str {
     match outcome {
         Outcome::Signal(name) => name,

@@ -15,20 +15,20 @@ use serde_json::Value;
 /// The command under test.
 pub const ACKWISE: Program = Program::new(env!("CARGO_BIN_EXE_ackwise"));
 
-/// Two namespaces and a veth pair, offloads off; gone when dropped.
+/// Two namespaces and a veth pair without offloads, removed when dropped.
 pub struct Net {
-    /// Namespace of the data sender.
+    /// The namespace of the data sender.
     pub sender: String,
-    /// Namespace of the receiver.
+    /// The namespace of the receiver.
     pub receiver: String,
-    /// The interface in both, of a name that no other test has.
+    /// The interface in both, with a name that no other test uses.
     pub iface: String,
 }
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 impl Net {
-    /// Makes it; 10.9.0.1 sends, 10.9.0.2 receives.
+    /// Creates the network; 10.9.0.1 sends, 10.9.0.2 receives.
     pub fn new() -> Self {
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let id = format!("{}x{n}", std::process::id());
@@ -68,7 +68,7 @@ impl Net {
         inside(&self.sender, program)
     }
 
-    /// `ackwise` with these arguments, to its end, in the receiver's namespace.
+    /// Runs `ackwise` with these arguments to its end in the receiver's namespace.
     pub fn run(&self, args: &[&str]) -> Ended {
         let out = self
             .in_receiver(ACKWISE.path())
@@ -79,24 +79,25 @@ impl Net {
         Ended::of(&out)
     }
 
-    /// `ackwise attach` on the receiver's interface; returns when it says that it is attached.
+    /// Runs `ackwise attach` on the receiver's interface; returns when it reports that it is
+    /// attached.
     pub fn attach(&self, args: &[&str]) -> Attached {
         self.start("attach", "attached", args)
     }
 
-    /// A subcommand on the receiver's interface; returns when it says that `event` has come.
+    /// Runs a subcommand on the receiver's interface; returns when it reports `event`.
     pub fn start(&self, subcommand: &str, event: &str, args: &[&str]) -> Attached {
         let args = [&[subcommand, &self.iface], args].concat();
         Attached::start(self.in_receiver(ACKWISE.path()), event, &args)
     }
 
-    /// Data from sender to receiver for some seconds: bytes that arrived.
+    /// Sends data from sender to receiver for some seconds; returns the bytes that arrived.
     pub fn download(&self, seconds: u32) -> u64 {
         self.iperf3(&["-t", &seconds.to_string()])
     }
 
-    /// A transfer of so many bytes from sender to receiver, however long that takes within a
-    /// minute: bytes that arrived.
+    /// Transfers this many bytes from sender to receiver within a minute; returns the bytes that
+    /// arrived.
     pub fn download_bytes(&self, bytes: u64) -> u64 {
         self.iperf3(&["-n", &bytes.to_string()])
     }
@@ -111,7 +112,7 @@ impl Net {
             .unwrap();
         let _server = Kill(server);
         until("a download", || {
-            // iperf3 has no bound of its own once it is connected.
+            // iperf3 has no time limit of its own once it is connected.
             let out = self
                 .in_receiver("timeout")
                 .args(["60", "iperf3", "-c", "10.9.0.1", "-R", "-J", "-b", "100M"])
@@ -123,7 +124,7 @@ impl Net {
         })
     }
 
-    /// How many programs are attached to the receiver's interface, seen from outside.
+    /// The number of programs attached to the receiver's interface, seen from outside.
     pub fn programs(&self) -> usize {
         let Self {
             receiver, iface, ..
@@ -133,8 +134,8 @@ impl Net {
         ));
         let shown: Value = serde_json::from_str(&out).unwrap();
         let filters = shown[0]["tc"].as_array().map_or(0, Vec::len);
-        // Debian 12's bpftool does not know tcx. Such a link lives as long as a file
-        // descriptor, and the kernel says there what it is attached to.
+        // Debian 12's bpftool does not support tcx. Such a link lives as long as a file descriptor,
+        // whose information says what it is attached to.
         let out = must(&format!("ip -n {receiver} -o link show {iface}"));
         let index = out.split(':').next().unwrap().to_owned();
         filters + tcx_links(&index, Path::new("/run/netns").join(receiver).as_path())
@@ -142,7 +143,7 @@ impl Net {
 }
 
 fn tcx_links(ifindex: &str, netns: &Path) -> usize {
-    // Indices are those of a namespace: only its own processes count.
+    // Indices belong to a namespace: only its own processes count.
     let inode = |path: &Path| std::fs::metadata(path).map(|m| m.ino()).ok();
     let netns = inode(netns).unwrap();
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
@@ -180,7 +181,7 @@ impl Drop for Kill {
     }
 }
 
-/// Bytes that are nothing but numbers, and no two of them are the same for long.
+/// Bytes that consist of numbers, of which no two are equal for a long time.
 pub fn content(length: usize) -> Vec<u8> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut next = || {
@@ -217,11 +218,11 @@ fn inside(ns: &str, program: &str) -> Command {
     c
 }
 
-/// A running `ackwise attach` or `ackwise up`, with `--format json`; killed when dropped.
+/// A running `ackwise attach` or `ackwise up` with `--format json`, killed when dropped.
 pub struct Attached {
     child: Child,
     out: BufReader<std::process::ChildStdout>,
-    /// What it said when it began.
+    /// Its first event.
     pub started: Value,
 }
 
@@ -235,7 +236,7 @@ pub struct Detached {
 }
 
 impl Attached {
-    /// Starts it by a command, with these arguments; returns when it says that `event` has come.
+    /// Starts it with a command and these arguments; returns when it reports `event`.
     pub fn start(mut command: Command, event: &str, args: &[&str]) -> Self {
         let mut child = command
             .args(["--format", "json"])
@@ -261,7 +262,7 @@ impl Attached {
         }
     }
 
-    /// Its process.
+    /// Its process id.
     pub fn pid(&self) -> nix::unistd::Pid {
         nix::unistd::Pid::from_raw(self.child.id() as i32)
     }
@@ -308,11 +309,11 @@ impl Drop for Attached {
     }
 }
 
-/// What the kernel says of the rights of each thread of a process.
+/// The kernel's information about the privileges of each thread of a process.
 pub struct Rights(Vec<String>);
 
 impl Rights {
-    /// Those of a process now.
+    /// Reads those of a process.
     pub fn of(pid: u32) -> Self {
         let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
         let status = tasks.flatten().map(|task| task.path().join("status"));
@@ -321,8 +322,8 @@ impl Rights {
         Self(status)
     }
 
-    /// Checks that every thread is of this user, in no other group than the user's own, has these
-    /// capabilities, cannot regain any, and is restricted to certain system calls.
+    /// Checks that every thread belongs to this user, is in no group other than the user's own, has
+    /// these capabilities, cannot regain any, and is restricted to certain system calls.
     pub fn are(&self, uid: u32, capabilities: u64, of: &[&str]) {
         for status in &self.0 {
             let field = |name: &str| {

@@ -1,7 +1,8 @@
-//! Results on disk, so that a calibration that was ended goes on.
+//! Results on disk, so that an interrupted calibration can continue.
 //!
-//! The first line says what the results are of; each other one has an experiment. The experiments of a
-//! boot are written at once, and count only together: the later ones depend on the earlier.
+//! The first line describes what the results are of; each other line has the experiments of one
+//! boot. These are written at once, and count only together, since the later ones depend on the
+//! earlier.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -14,12 +15,12 @@ use super::Found;
 /// A file of results.
 pub struct Journal {
     file: File,
-    /// What was in it.
+    /// The results that it already contained.
     pub before: Vec<Vec<Found>>,
 }
 
 impl Journal {
-    /// Opens a file, or makes it. `of` says what the results are of.
+    /// Opens or creates a file. `of` describes what the results are of.
     pub fn open(path: &Path, of: &Value) -> Result<Self, String> {
         let why = |error: std::io::Error| format!("cannot write {}: {error}", path.display());
         let text = match fs::read_to_string(path) {
@@ -27,7 +28,7 @@ impl Journal {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(format!("cannot read {}: {error}", path.display())),
         };
-        // A line without an end is of a process that was killed while it wrote.
+        // A line without an end is from a process that was killed while writing.
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         let mut lines = text[..whole].lines().enumerate();
         let mut read = Vec::new();

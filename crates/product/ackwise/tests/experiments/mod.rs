@@ -1,13 +1,15 @@
-//! Experiments of the real `ackwise ab` on a line in namespaces, for its calibration in virtual time.
+//! Experiments of the real `ackwise ab` on a line in namespaces, for its calibration in virtual
+//! time.
 //!
 //! ```text
 //!   near ── up0 ──► modem ── out0 ──► net0 ── far      ackwise ab net0
 //!      0.05 % loss       2 Mbit/s, 30 kB
 //! ```
 //!
-//! The program is told which seed its coin has, so it is known which block comes when: that the line
-//! carries less while the policy is on needs nobody within the program. It says when it is ready, and
-//! after each pair; the line keeps in step by that, and what the program prints at its end is compared.
+//! The seed of the program's coin is given, so it is known which block comes when: nothing inside
+//! the program is needed to make the line carry less while the policy is on. The program reports
+//! when it is ready and after each pair; the line keeps in step by that, and is compared with what
+//! the program prints at its end.
 #![allow(dead_code, reason = "the test and the calibration use their own parts")]
 
 pub mod journal;
@@ -39,28 +41,28 @@ use uplink::{Uplink, inside};
 /// The command under test.
 pub const ACKWISE: Program = Program::new(env!("CARGO_BIN_EXE_ackwise"));
 
-/// What the line carries, bit/s.
+/// The rate of the line, bit/s.
 const RATE: f64 = 2e6;
-/// What waits before it.
+/// The queue before the line.
 const QUEUE_BYTES: u64 = 30_000;
 /// Losses in the direction of the data.
 const LOSS: &str = "0.05%";
-/// How long a block takes.
+/// The length of a block.
 pub const BLOCK: Duration = Duration::from_secs(2);
-/// Most pairs of an experiment.
+/// The maximum number of pairs of an experiment.
 pub const PAIRS: usize = 60;
-/// The line's rate follows the load so often.
+/// How often the line's rate is adjusted to the load.
 const TICK: Duration = Duration::from_millis(500);
-/// Traffic before the program starts.
+/// How long traffic runs before the program starts.
 const WARM: Duration = Duration::from_secs(3);
-/// The line and the program's blocks are at most so far apart, s.
+/// The maximum difference between the line's and the program's blocks, s.
 const IN_STEP: f64 = 0.01;
 /// The program is ready within this time.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// While the policy is on, where harm is planted.
+/// The factor of the line's rate while the policy is on, in experiments with harm.
 const HARM: f64 = 0.9;
 
-/// Written down with results: those of another design are not mixed with them.
+/// Written with results, so that those of another design are not mixed with them.
 pub fn design() -> String {
     format!(
         "{RATE} bit/s, {QUEUE_BYTES} bytes, loss {LOSS}, blocks of {BLOCK:?}, {PAIRS} pairs, \
@@ -69,16 +71,16 @@ pub fn design() -> String {
     )
 }
 
-/// What flows.
+/// The traffic.
 #[derive(Debug, Clone, Copy)]
 enum Flows {
     /// Connections that always have data.
     Bulk(u16),
-    /// So many at a time, of [`SIZES`], one after another.
+    /// This many transfers at a time, of [`SIZES`], one after the other.
     Transfers(u16),
 }
 
-/// Sizes of short transfers, bytes.
+/// The sizes of short transfers, bytes.
 const SIZES: [usize; 3] = [5_000, 20_000, 100_000];
 
 /// A kind of traffic.
@@ -86,13 +88,14 @@ const SIZES: [usize; 3] = [5_000, 20_000, 100_000];
 pub struct Load {
     pub name: &'static str,
     flows: Flows,
-    /// The share of its rate that the line has, by the block and a phase between 0 and 1.
+    /// The share of its rate that the line has, as a function of the block and a phase between 0
+    /// and 1.
     capacity: fn(f64, f64) -> f64,
-    /// Within so many pairs a loss of a tenth must be found in 95 %.
+    /// The number of pairs within which a loss of a tenth must be found in 95 % of experiments.
     pub within: Option<usize>,
 }
 
-/// Between all and a fifth of the rate, once in each unit of time.
+/// Oscillates between the full rate and a fifth of it, once per unit of time.
 fn pattern(time: f64) -> f64 {
     0.6 + 0.4 * (std::f64::consts::TAU * time).sin()
 }
@@ -119,7 +122,7 @@ static LOADS: [Load; 6] = [
     Load {
         name: "drift to a tenth",
         flows: Flows::Bulk(4),
-        // The program ends when it knows the answer: it should still see much of this.
+        // The program ends when it knows the answer: it should still see much of this change.
         capacity: |block, _| 0.1_f64.powf((block / 60.0).min(1.0)),
         within: Some(25),
     },
@@ -144,31 +147,31 @@ pub struct Kind {
     pub harm: bool,
 }
 
-/// Every kind of experiment; its place here is its number.
+/// Every kind of experiment; its index is its number.
 pub fn kinds() -> Vec<Kind> {
     let both = |load| [false, true].map(|harm| Kind { load, harm });
     LOADS.iter().flat_map(both).collect()
 }
 
-/// What an experiment has found.
+/// The result of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Found {
-    /// Its kind's number.
+    /// The number of the kind.
     pub kind: usize,
-    /// Its own number within the kind, from 0.
+    /// The number of the experiment within the kind, from 0.
     pub experiment: u64,
-    /// Pairs of blocks that there were.
+    /// The number of pairs of blocks.
     pub pairs: usize,
-    /// What the program says.
+    /// The program's verdict.
     pub verdict: Verdict,
-    /// Judged metrics on which there was an effect for sure, be it as small as it may, and after which
-    /// pair.
+    /// The judged metrics with a certain effect, however small, and the pair after which it was
+    /// certain.
     pub effects: BTreeMap<String, usize>,
-    /// Data with the policy to data without.
+    /// The ratio of data with the policy to data without.
     pub ratio: f64,
 }
 
-/// The line on which experiments are made, one after another.
+/// The line on which experiments run one after the other.
 pub struct Line {
     uplink: Uplink,
     rate_bps: u64,
@@ -181,7 +184,7 @@ impl Line {
         must(&format!(
             "tc -n near qdisc add dev up0 root netem loss {LOSS}"
         ));
-        // A connection should not learn from those of an earlier experiment.
+        // A connection must not learn from those of an earlier experiment.
         for namespace in ["near", "far"] {
             must(&format!(
                 "ip netns exec {namespace} sysctl -q -w net.ipv4.tcp_no_metrics_save=1"
@@ -201,7 +204,8 @@ impl Line {
         }
     }
 
-    /// A policy on one flow for some pairs: the blocks, in which it may thin while it is on.
+    /// Runs a policy on one flow for some pairs, and returns the blocks. The policy may thin while
+    /// it is on.
     pub fn policy(&mut self, policy: &[&str], pairs: usize) -> Vec<Outcome> {
         let traffic = self.start(Flows::Bulk(1), &mut Rng::new(1));
         std::thread::sleep(WARM);
@@ -210,7 +214,7 @@ impl Line {
         blocks
     }
 
-    /// One experiment without a policy to compare; `seed` is that of the calibration.
+    /// Runs one experiment without a policy to compare. `seed` is the calibration's.
     pub fn experiment(&mut self, kind: usize, experiment: u64, seed: u64) -> Found {
         let Kind { load, harm } = kinds()[kind];
         let mut draws = Rng::stream(seed ^ experiment.rotate_left(32), kind as u64);
@@ -230,8 +234,8 @@ impl Line {
         found(kind, experiment, &blocks, verdict)
     }
 
-    /// Runs the program beside a line that has this rate at this time, in blocks, and in such a block.
-    /// Returns the blocks that it measured and its verdict.
+    /// Runs the program beside a line whose rate is a function of the time, in blocks, and of the
+    /// block's kind. Returns the blocks that the program measured and its verdict.
     fn ab(
         &mut self,
         policy: &[&str],
@@ -286,7 +290,7 @@ impl Line {
         let end = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
         for _ in 0..flows {
-            // A port is not used again while connections to it may be left.
+            // Do not reuse a port while connections to it may be left.
             self.port = if self.port < 30_000 {
                 self.port + 1
             } else {
@@ -308,7 +312,7 @@ impl Line {
                     };
                     send(address, bytes, &end);
                 }
-                // The last connection tells the receiver that there is no other.
+                // The last connection tells the receiver that no other follows.
                 drop(TcpStream::connect(address));
             }));
         }
@@ -316,7 +320,7 @@ impl Line {
     }
 }
 
-/// Flows that go on.
+/// Flows that continue until this is dropped.
 struct Traffic {
     end: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -331,7 +335,7 @@ impl Traffic {
     }
 }
 
-/// Takes connections, one after another, until one brings nothing.
+/// Accepts connections one after the other until one sends nothing.
 fn receive(listener: &TcpListener) {
     let mut bytes = vec![0; 1 << 16];
     for stream in listener.incoming() {
@@ -346,8 +350,8 @@ fn receive(listener: &TcpListener) {
     }
 }
 
-/// Sends so many bytes in a connection of their own, and waits until they are received. When nothing more
-/// is to be sent, what waits is given up.
+/// Sends this many bytes in a connection of their own, and waits until they are received. At the
+/// end, what still waits is given up.
 fn send(address: (&str, u16), bytes: usize, end: &AtomicBool) {
     let mut stream = TcpStream::connect(address).unwrap();
     let some_time = Some(Duration::from_millis(200));
@@ -373,12 +377,12 @@ fn send(address: (&str, u16), bytes: usize, end: &AtomicBool) {
 /// A running `ackwise ab`.
 struct Ab {
     child: Child,
-    /// What it says after each pair; closed when it ends.
+    /// Its messages after each pair; closed when it ends.
     said: Receiver<String>,
     out: JoinHandle<String>,
 }
 
-/// What of its report counts here.
+/// The parts of its report that count here.
 #[derive(Debug, Deserialize)]
 struct Report {
     verdict: Verdict,
@@ -392,7 +396,7 @@ impl Ab {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("ready");
         let ready = UnixDatagram::bind(&path).unwrap();
-        // It tells when it is no longer root.
+        // It sends to this socket after it has dropped root.
         for path in [directory.path(), &path] {
             fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
         }

@@ -1,16 +1,16 @@
-//! What all experiments of a kind say.
+//! Summarises all experiments of a kind.
 
 use ackwise_switchback::Verdict;
 use serde::Serialize;
 
 use super::{Found, Kind, PAIRS, kinds};
 
-/// The error that is allowed to experiments without an effect.
+/// The permitted error of experiments without an effect.
 const ERROR: f64 = 0.05;
-/// Less likely than this is no accident.
+/// A less probable result is not considered chance.
 const ACCIDENT: f64 = 0.001;
 
-/// A share, with what it may be in truth.
+/// A share with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Share {
     pub of: usize,
@@ -22,7 +22,7 @@ pub struct Share {
 
 impl Share {
     pub fn new(are: usize, of: usize) -> Self {
-        // The probability falls as the share grows.
+        // The probability decreases as the share grows.
         let solve = |wanted: f64, at_most: usize| {
             let (mut low, mut high) = (0.0, 1.0);
             for _ in 0..60 {
@@ -43,7 +43,8 @@ impl Share {
         }
     }
 
-    /// Whether it is above what is allowed: of 1,000 and more by itself, of fewer if it is no accident.
+    /// Returns whether it exceeds the permitted error: with 1,000 or more by the value itself, with
+    /// fewer if that is not chance.
     fn is_wrong_too_often(&self) -> bool {
         if self.of >= 1_000 {
             return self.are as f64 > ERROR * self.of as f64;
@@ -52,7 +53,8 @@ impl Share {
     }
 }
 
-/// The probability that of `of` independent events of this probability at most `most` happen.
+/// The probability that at most `most` of `of` independent events, each with this probability,
+/// happen.
 fn probability_of_at_most(most: usize, of: usize, each: f64) -> f64 {
     if each <= 0.0 {
         return 1.0;
@@ -70,22 +72,22 @@ fn probability_of_at_most(most: usize, of: usize, each: f64) -> f64 {
     sum.min(1.0)
 }
 
-/// A kind of experiment.
+/// The results of one kind of experiment.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
     pub load: &'static str,
     /// Whether the line carried a tenth less while the policy was on.
     pub harm: bool,
-    /// Those that found an effect on any metric, be it as small as it may.
+    /// Experiments that found an effect on any metric, however small.
     pub effect: Share,
-    /// Those with the verdict *harms*.
+    /// Experiments with the verdict *harms*.
     pub harms: Share,
-    /// Pairs after which half, and 95 %, had that verdict; `null` if they never had.
+    /// The pairs after which half, and 95 %, had that verdict; `null` if they never had.
     pub harms_half: Option<usize>,
     pub harms_95: Option<usize>,
-    /// Data with the policy to data without, in the middle of all experiments.
+    /// The median ratio of data with the policy to data without.
     pub ratio: f64,
-    /// Pairs, in the mean.
+    /// The mean number of pairs.
     pub pairs: f64,
 }
 
@@ -116,7 +118,7 @@ impl Row {
         }
     }
 
-    /// What it misses, in words.
+    /// Describes which aim it misses, if any.
     fn misses(&self, within: Option<usize>) -> Option<String> {
         let name = self.load;
         if !self.harm {
@@ -133,7 +135,7 @@ impl Row {
     }
 }
 
-/// The kinds of which there are results, and what they miss.
+/// The kinds for which there are results, and the aims that they miss.
 pub fn summary(all: &[Found]) -> (Vec<Row>, Vec<String>) {
     let (mut rows, mut missed) = (Vec::new(), Vec::new());
     for (number, kind) in kinds().into_iter().enumerate() {
@@ -147,7 +149,7 @@ pub fn summary(all: &[Found]) -> (Vec<Row>, Vec<String>) {
     (rows, missed)
 }
 
-/// How many of all experiments without an effect find one.
+/// The share of all experiments without an effect that find one.
 pub fn wrong(rows: &[Row]) -> Share {
     let without = rows.iter().filter(|row| !row.harm);
     let (are, of) = without.fold((0, 0), |(are, of), row| {

@@ -1,4 +1,4 @@
-//! A host behind a modem whose rate changes, for tests of a rate that is measured.
+//! A host behind a modem whose rate changes, for tests of a measured rate.
 //!
 //! ```text
 //!   near ── up0 ──► modem ── out0 ──► far       the modem's queue is before out0
@@ -17,7 +17,7 @@ use ackwise_netdev::netlink::Netlink;
 use ackwise_testbed::Netns;
 use ackwise_testbed::program::must;
 
-/// The way back, ms; the way there takes nothing.
+/// The delay of the return path, ms; the other direction has none.
 const WAY_BACK_MS: u32 = 40;
 
 /// The network, in namespaces of these names.
@@ -28,19 +28,18 @@ pub struct Uplink {
     port: u16,
 }
 
-/// What was measured over a time.
+/// Measurements over a period.
 #[derive(Debug, Clone, Default)]
 pub struct Measured {
-    /// Bits that left the modem, of those that could have.
+    /// The share of the possible bits that left the modem.
     pub utilisation: f64,
-    /// The waits in the modem's queue, looked at every 20 ms, ms, in order of size.
+    /// The waits in the modem's queue, sampled every 20 ms, ms, sorted.
     pub modem_ms: Vec<f64>,
-    /// What questions and answers of a flow with little to send took beyond the least, ms, in order of
-    /// size.
+    /// The round-trip times of a sparse flow beyond the minimum, ms, sorted.
     pub sparse_ms: Vec<f64>,
 }
 
-/// The value below which such a part of a sorted list is.
+/// The value of a sorted list at this quantile.
 pub fn quantile(sorted: &[f64], part: f64) -> f64 {
     match sorted.len() {
         0 => f64::NAN,
@@ -48,7 +47,7 @@ pub fn quantile(sorted: &[f64], part: f64) -> f64 {
     }
 }
 
-/// Runs something in a thread inside a namespace.
+/// Runs `work` in a thread inside a namespace.
 pub fn inside<T: Send + 'static>(
     namespace: &str,
     work: impl FnOnce() -> T + Send + 'static,
@@ -65,7 +64,7 @@ pub fn near(program: &str) -> Command {
 }
 
 impl Uplink {
-    /// Makes it, with a queue of so many bytes in the modem.
+    /// Creates the network, with a queue of this many bytes in the modem.
     pub fn new(rate_bps: u64, queue_bytes: u64) -> Self {
         for namespace in ["near", "modem", "far"] {
             must(&format!("ip netns add {namespace}"));
@@ -114,8 +113,8 @@ impl Uplink {
         }
     }
 
-    /// Gives the way back a rate, and a queue of so many packets; its delay differs by up to `jitter_ms` from one
-    /// packet to the next.
+    /// Limits the return path to a rate and a queue of this many packets; its delay varies by up to
+    /// `jitter_ms` from packet to packet.
     pub fn limit_downlink(&self, rate_bps: u64, packets: u32, jitter_ms: u32) {
         must(&format!(
             "tc -n modem qdisc change dev in0 root netem delay {WAY_BACK_MS}ms {jitter_ms}ms \
@@ -135,8 +134,8 @@ impl Uplink {
         input.flush().unwrap();
     }
 
-    /// Goes through `rates`, one each 100 ms, while `uploads` connections send as much as they can. What
-    /// the first `warm` of the rates bring is not counted. `at_rate` is told of each rate.
+    /// Applies `rates`, one per 100 ms, while `uploads` connections send as much as they can. The
+    /// results of the first `warm` rates do not count. `at_rate` is called for each rate.
     pub fn measure(
         &mut self,
         rates: &[u64],
@@ -236,7 +235,7 @@ pub fn upload(port: u16, end: &Arc<AtomicBool>) -> JoinHandle<()> {
     })
 }
 
-/// Downloads that go on until they are ended.
+/// Downloads that run until they are ended.
 pub struct Downloads {
     end: Arc<AtomicBool>,
     bytes: Arc<AtomicU64>,
@@ -244,7 +243,7 @@ pub struct Downloads {
 }
 
 impl Downloads {
-    /// The far end sends as much as it can, and pauses for so long after each 200 kB.
+    /// The far end sends as much as it can, and pauses for this long after each 200 kB.
     pub fn start(count: u16, pause: Duration) -> Self {
         let end = Arc::new(AtomicBool::new(false));
         let bytes = Arc::new(AtomicU64::new(0));
@@ -275,7 +274,7 @@ impl Downloads {
         }
     }
 
-    /// What has come, in bytes.
+    /// The bytes that have arrived.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -303,7 +302,7 @@ fn send_chunks(mut stream: TcpStream, pause: Duration, end: &AtomicBool) {
     }
 }
 
-/// Asks the far end every 20 ms; returns when each answer came, and what it took.
+/// Queries the far end every 20 ms; returns when each answer arrived, and how long it took.
 fn sparse(end: &Arc<AtomicBool>) -> JoinHandle<Vec<(Duration, Duration)>> {
     let far = inside("far", || UdpSocket::bind("10.2.0.2:0").unwrap());
     let far = far.join().unwrap();
@@ -348,7 +347,7 @@ fn sparse(end: &Arc<AtomicBool>) -> JoinHandle<Vec<(Duration, Duration)>> {
     })
 }
 
-/// Looks at the modem's queue every 20 ms; returns the bytes that wait.
+/// Samples the modem's queue every 20 ms; returns the waiting bytes.
 fn modem(end: &Arc<AtomicBool>) -> JoinHandle<Vec<(Duration, u64)>> {
     let end = Arc::clone(end);
     inside("modem", move || {
@@ -368,7 +367,7 @@ fn modem(end: &Arc<AtomicBool>) -> JoinHandle<Vec<(Duration, u64)>> {
     })
 }
 
-/// The bytes that left the modem.
+/// The bytes that have left the modem.
 fn modem_sent() -> u64 {
     let read = inside("modem", || {
         let file = std::fs::File::open("/proc/thread-self/net/dev").unwrap();

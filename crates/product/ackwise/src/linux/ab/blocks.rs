@@ -8,10 +8,10 @@ use ackwise_switchback::{Block, Design, Outcome};
 use super::outcome::Meter;
 use super::subject::Subject;
 
-/// How often what has no counter is looked at.
+/// How often values without a counter are sampled.
 const SAMPLE: Duration = Duration::from_millis(500);
 
-/// How long things take.
+/// The durations of a block and of its parts.
 #[derive(Debug, Clone, Copy)]
 pub struct Lengths {
     pub block: Duration,
@@ -19,7 +19,7 @@ pub struct Lengths {
     pub wash_out: Duration,
 }
 
-/// Runs blocks, and keeps what was measured.
+/// Runs blocks, and keeps the measurements.
 pub struct Blocks<'a, S> {
     supervisor: &'a Supervisor,
     subject: &'a S,
@@ -41,7 +41,7 @@ impl<'a, S: Subject> Blocks<'a, S> {
         }
     }
 
-    /// Measures a pair of blocks. Returns what has ended it early, if something has.
+    /// Measures a pair of blocks. Returns what ended it early, if anything.
     pub fn pair(&mut self, design: &mut Design) -> anyhow::Result<Option<Ended>> {
         for block in design.take(2) {
             if let Some(ended) = self.one(block)? {

@@ -1,4 +1,4 @@
-//! `--guard`: goes on comparing, and leaves the policy off where it harms.
+//! `--guard`: keeps comparing, and turns the policy off where it harms.
 
 use std::time::{Duration, Instant};
 
@@ -17,23 +17,23 @@ use super::subject::Subject;
 use crate::linux::cli::ab::GuardArgs;
 use crate::linux::watch::watch;
 
-/// How much of the beginning of a block does not count.
+/// The divisor that gives the part of a block that does not count: its first fifth.
 const WASH_OUT: u32 = 5;
-/// Pairs after which the comparison begins anew: a day's, at one in five minutes. What was true
-/// yesterday may not be today.
+/// The number of pairs after which the comparison starts over: a day's worth at one pair in five
+/// minutes. What was true yesterday may not be true today.
 const PAIRS: u32 = 288;
 /// The smallest loss that matters.
 const DIFFERENCE: f64 = 0.05;
-/// How often the policy may be turned off in error, in the whole life of the process.
+/// The probability of turning the policy off in error, over the whole life of the process.
 const ERROR: f64 = 0.05;
 
-/// The part of [`ERROR`] that comparison number `n` may use up, from 1 on: all of them together
-/// use no more than the whole.
+/// The part of [`ERROR`] that comparison number `n`, counted from 1, may use up: together all
+/// comparisons use no more than the whole.
 fn error_of(n: u32) -> f64 {
     ERROR / (f64::from(n) * (f64::from(n) + 1.0))
 }
 
-/// What is guarded.
+/// What the guard compares.
 pub struct Guarded<'a, S> {
     pub supervisor: &'a Supervisor,
     pub subject: &'a S,
@@ -43,8 +43,8 @@ pub struct Guarded<'a, S> {
 }
 
 impl<S: Subject> Guarded<'_, S> {
-    /// Waits until something ends the daemon, as [`watch`] does, and compares a pair of blocks now and
-    /// then. Where the policy harms it is paused from then on.
+    /// Waits until something ends the daemon, as [`watch`] does, and compares a pair of blocks now
+    /// and then. If the policy harms, it stays paused from then on.
     pub fn watch(
         &self,
         args: &GuardArgs,
@@ -60,7 +60,7 @@ impl<S: Subject> Guarded<'_, S> {
             block: args.guard_block,
             wash_out: args.guard_block / WASH_OUT,
         };
-        // A pair that would not end before the deadline is not begun.
+        // A pair that would not end before the deadline is not started.
         let longest = every + 2 * lengths.block;
         for n in 1.. {
             let setup = self.setup(lengths, error_of(n));

@@ -1,5 +1,5 @@
-//! `ackwise ab`: an experiment on live traffic. The policy is on and off in blocks, in an order that a
-//! coin decides, until it is known what difference that makes.
+//! `ackwise ab`: an experiment on live traffic. The policy is on and off in blocks, in random
+//! order, until the difference that it makes is known.
 
 mod blocks;
 pub mod guard;
@@ -33,7 +33,7 @@ use report::{Report, Setup, in_text, judged, report};
 /// Shorter blocks measure the coin, not the policy.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// Runs an experiment and says what it has found.
+/// Runs an experiment and reports the result.
 pub fn ab(args: &AbArgs, format: Format) -> anyhow::Result<()> {
     let wash_out = args.wash_out.unwrap_or(args.block / 5);
     if args.block < SHORTEST || wash_out >= args.block {
@@ -45,7 +45,7 @@ pub fn ab(args: &AbArgs, format: Format) -> anyhow::Result<()> {
         .into());
     }
     let options = thin_options(&args.thin)?;
-    // Before any thread is started, so that all of them leave signals to this one.
+    // Block signals before any thread starts, so that every thread leaves them to this one.
     let supervisor = Supervisor::new()?;
     let setup = Setup {
         interface: options.ifname.clone(),
@@ -62,7 +62,7 @@ pub fn ab(args: &AbArgs, format: Format) -> anyhow::Result<()> {
     };
     let meter = Meter::new(options.position);
     let prepared = Prepared::checked(options)?;
-    // Before rights are given up, and after all that refuses what was asked for.
+    // Before privileges are dropped, and after everything that may refuse the arguments.
     let page = args.html.as_deref().map(PageFile::open).transpose()?;
     let prepared = prepared.drop_privileges(args.thin.user.as_deref())?;
     let datapath = prepared.start()?;
@@ -108,7 +108,7 @@ struct Experiment<'a> {
 }
 
 impl Experiment<'_> {
-    /// Runs blocks until the answer is known, all pairs are done, or somebody ends it.
+    /// Runs blocks until the answer is known, all pairs are done, or somebody ends the experiment.
     fn run(mut self) -> anyhow::Result<Report> {
         let ended = self.pairs()?;
         self.line.finish_and_clear();
@@ -134,8 +134,8 @@ impl Experiment<'_> {
         Ok("all pairs are done".to_owned())
     }
 
-    /// Says what is known after a pair: on a terminal in one line that changes, else in a line
-    /// each.
+    /// Reports the state after a pair: on a terminal in one line that is rewritten, otherwise in a
+    /// new line.
     fn tell(&self, data: &Found, verdict: Verdict) {
         let said = format!(
             "{} of {} pairs: data {} ({} to {}); {}",
@@ -149,7 +149,7 @@ impl Experiment<'_> {
         if self.shows_line {
             self.line.set_message(said);
         } else {
-            // Nobody has to listen.
+            // Nobody has to read standard error.
             let _ = writeln!(std::io::stderr(), "{said}");
         }
     }

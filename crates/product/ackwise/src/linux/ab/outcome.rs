@@ -12,7 +12,7 @@ use ackwise_switchback::{
 use super::subject::Subject;
 use crate::linux::looks::{flow_rtt, root_queue};
 
-/// As many flows are looked at for the round-trip time.
+/// The maximum number of flows sampled for the round-trip time.
 const FLOWS: usize = 4_096;
 
 /// The counters at one moment.
@@ -38,7 +38,7 @@ impl Meter {
     pub fn new(position: Position) -> Self {
         Self {
             position,
-            // Without it the queue is not known.
+            // Without netlink the queue is not known.
             netlink: Netlink::open().ok(),
         }
     }
@@ -50,7 +50,7 @@ impl Meter {
         })
     }
 
-    /// Looks at what has no counter.
+    /// Samples what has no counter.
     pub fn sample(
         &mut self,
         subject: &impl Subject,
@@ -69,7 +69,7 @@ impl Meter {
         Ok(())
     }
 
-    /// Ends a block. `policy` says what it was.
+    /// Ends a block. `policy` says whether the policy was on.
     pub fn end(
         &self,
         subject: &impl Subject,
@@ -120,7 +120,7 @@ impl Meter {
     }
 }
 
-/// What the datapath counts.
+/// The counters of the datapath.
 fn of_interface(stats: &Stats) -> Counters {
     Counters {
         data_bytes: stats.data_bytes,
@@ -137,7 +137,7 @@ fn of_interface(stats: &Stats) -> Counters {
     }
 }
 
-/// The sum of counters of a group in the format of /proc/net/snmp: a line of names, a line of
+/// The sum of counters of a group in the format of /proc/net/snmp: a line of names and a line of
 /// values.
 fn counters(text: &str, group: &str, wanted: &[&str]) -> Option<u64> {
     let mut lines = text.lines().filter(|line| line.starts_with(group));
@@ -148,7 +148,7 @@ fn counters(text: &str, group: &str, wanted: &[&str]) -> Option<u64> {
     found.map(|(_, value)| value.parse::<u64>().ok()).sum()
 }
 
-/// Busy and all ticks of the first line of /proc/stat.
+/// Busy ticks and all ticks, from the first line of /proc/stat.
 fn cpu(stat: &str) -> Option<CpuTime> {
     let fields = stat.lines().next()?.strip_prefix("cpu ")?;
     let ticks: Vec<u64> = fields
@@ -156,7 +156,7 @@ fn cpu(stat: &str) -> Option<CpuTime> {
         .map(str::parse)
         .collect::<Result<_, _>>()
         .ok()?;
-    // user nice system idle iowait irq softirq steal; guest times are parts of the first two.
+    // user nice system idle iowait irq softirq steal; guest times are included in the first two.
     let all: u64 = ticks.iter().take(8).sum();
     let idle: u64 = ticks.iter().skip(3).take(2).sum();
     (ticks.len() >= 5).then_some(CpuTime {

@@ -1,4 +1,4 @@
-//! The report as a page that can be sent to somebody.
+//! The report as a self-contained page.
 
 use ackwise_switchback::{Block, Found, METRICS, Outcome};
 
@@ -87,7 +87,7 @@ fn effects(out: &mut String, report: &Report) {
     );
 }
 
-/// The intervals on a logarithmic axis from a half to twice.
+/// The intervals on a logarithmic axis from one half to two.
 fn intervals(out: &mut String, effects: &[Found]) {
     const ROW: f64 = 26.0;
     let x = |ratio: f64| {

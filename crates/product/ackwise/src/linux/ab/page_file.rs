@@ -1,4 +1,5 @@
-//! The file of `--html`. It is opened before rights are given up, and written when the experiment is over.
+//! The file of `--html`. It is opened before privileges are dropped, and written when the
+//! experiment is over.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -6,17 +7,17 @@ use std::path::{Path, PathBuf};
 
 use ackwise_cli::error::BadInput;
 
-/// A file that is as it was until the page is written. One that was made for it goes again if no page
-/// comes.
+/// A file that stays unchanged until the page is written. A file that was created for the page is
+/// removed if no page is written.
 #[derive(Debug)]
 pub struct PageFile {
     file: File,
-    /// Its path, as long as it was made and is empty.
+    /// The path of the file, while it is newly created and empty.
     made: Option<PathBuf>,
 }
 
 impl PageFile {
-    /// Opens it for writing.
+    /// Opens the file for writing.
     pub fn open(path: &Path) -> Result<Self, BadInput> {
         let open = |new: bool| {
             let mut options = OpenOptions::new();
@@ -24,7 +25,7 @@ impl PageFile {
         };
         let opened = match open(true) {
             Ok(file) => Ok((file, Some(path.to_owned()))),
-            // Not emptied yet: it may be the report of another experiment.
+            // Do not truncate yet: it may be the report of another experiment.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 open(false).map(|file| (file, None))
             }
@@ -40,7 +41,7 @@ impl PageFile {
         Ok(Self { file, made })
     }
 
-    /// Writes the page in the place of what is there.
+    /// Replaces the contents of the file by the page.
     pub fn write(mut self, page: &str) -> io::Result<()> {
         self.made = None;
         self.file.set_len(0)?;
@@ -53,7 +54,7 @@ impl Drop for PageFile {
         if let Some(path) = self.made.take()
             && let Err(error) = std::fs::remove_file(&path)
         {
-            // Rights are given up by now, perhaps that to remove it, too.
+            // Privileges are dropped by now, perhaps including the right to remove the file.
             tracing::warn!("{} stays, and is empty: {error}", path.display());
         }
     }

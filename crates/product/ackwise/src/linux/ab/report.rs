@@ -1,4 +1,4 @@
-//! What an experiment has found so far.
+//! The findings of an experiment so far.
 
 use ackwise_cli::text;
 use ackwise_switchback::{Block, Found, Judge, Level, METRICS, Metric, Outcome, Verdict};
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::linux::rates::rate;
 
-/// The setup, for whoever reads the report.
+/// The setup, for readers of the report.
 #[derive(Debug, Clone, Serialize)]
 pub struct Setup {
     pub interface: String,
@@ -26,7 +26,7 @@ pub struct Setup {
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     pub verdict: Verdict,
-    /// Why it ended.
+    /// Why the experiment ended.
     pub ended: String,
     pub effects: Vec<Found>,
     pub setup: Setup,
@@ -79,7 +79,7 @@ pub fn sentence(report: &Report) -> String {
     }
 }
 
-/// The values of the blocks with and without the policy, as medians.
+/// The medians of the blocks with and without the policy.
 pub fn medians(
     blocks: &[Outcome],
     value: fn(&Outcome) -> Option<f64>,
@@ -94,7 +94,7 @@ pub fn medians(
     (of(Block::Off), of(Block::On))
 }
 
-/// A value of a metric for a person.
+/// A value of a metric, formatted for a person.
 pub fn shown(metric: &str, value: Option<f64>) -> String {
     let Some(value) = value else {
         return "-".to_owned();
@@ -108,7 +108,8 @@ pub fn shown(metric: &str, value: Option<f64>) -> String {
     }
 }
 
-/// A ratio as a change in per cent. A bound beyond a factor of a hundred bounds nothing yet.
+/// A ratio as a change in percent. A bound beyond a factor of a hundred does not bound anything
+/// yet.
 pub fn change(ratio: f64) -> String {
     if (0.01..100.0).contains(&ratio) {
         format!("{:+.1} %", (ratio - 1.0) * 100.0)
@@ -117,7 +118,7 @@ pub fn change(ratio: f64) -> String {
     }
 }
 
-/// A ratio of an effect as a change; nothing if no pair says anything.
+/// A ratio of an effect as a change; empty if no pair gives a value.
 pub fn changes(found: &Found, ratio: f64) -> String {
     if found.pairs > 0 {
         change(ratio)
@@ -126,7 +127,7 @@ pub fn changes(found: &Found, ratio: f64) -> String {
     }
 }
 
-/// What a person reads at the end.
+/// The report as text for a person.
 pub fn in_text(report: &Report) -> String {
     let pairs = report.blocks.len() / 2;
     let mut rows = vec![
@@ -213,7 +214,7 @@ mod tests {
         assert_eq!(verdict((1.3e6, 1e5, 40.0), same), Verdict::Helps);
         assert_eq!(verdict((1.3e6, 0.7e5, 40.0), same), Verdict::Harms);
         assert_eq!(verdict((1e6, 1e5, 60.0), same), Verdict::Harms);
-        // A direction that is hardly used says nothing, whatever its ratio is.
+        // A direction that is hardly used says nothing, whatever its ratio.
         assert_eq!(
             verdict((1e6, 30.0, 40.0), (1e6, 90.0, 40.0)),
             Verdict::NoDifference
@@ -258,7 +259,7 @@ mod tests {
         ] {
             assert!(text.contains(part), "no {part} in\n{text}");
         }
-        // What has no bound yet is `null`, and valid JSON.
+        // A missing bound is `null`, which is valid JSON.
         let few = report(&setup(), &some[..2], String::new());
         let json = serde_json::to_value(&few).unwrap();
         assert_eq!(json["verdict"], "undecided");

@@ -1,4 +1,4 @@
-//! What an experiment is made with.
+//! The datapath that an experiment turns off and on.
 
 use ackwise_datapath::{Datapath, Error, FlowStats, Stats};
 use ackwise_netdev::daemon::Daemon;

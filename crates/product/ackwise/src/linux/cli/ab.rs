@@ -53,7 +53,7 @@ pub struct AbArgs {
     pub html: Option<PathBuf>,
 }
 
-/// How often a guard compares, unless something else is asked for.
+/// How often the guard compares by default.
 pub const GUARD_EVERY: Duration = Duration::from_secs(300);
 
 /// `--guard`, of `ackwise attach` and `ackwise up`.

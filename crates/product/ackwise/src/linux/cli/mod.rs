@@ -28,7 +28,7 @@ pub enum Command {
     /// Say what configuration files of `ackwise up` ask for, or all that is wrong with them
     Check(up::CheckArgs),
     /// Thin the ACKs that leave through an interface, until Ctrl-C
-    // There the guard is off unless it is asked for.
+    // Unlike `ackwise up`, this has no guard unless it is asked for.
     #[command(after_help = ATTACH_HELP, mut_arg("guard_block", |block| block.requires("guard")))]
     Attach(AttachArgs),
     /// Have this host's TCP say that it knows ACK rate requests, and ask its peers, until Ctrl-C
@@ -198,9 +198,9 @@ pub struct DetachArgs {
     pub interface: String,
 }
 
-/// A sender's retransmission timer is 200 ms at least on Linux; no hold may reach it.
+/// A sender's retransmission timer is at least 200 ms on Linux; no hold may reach it.
 const MAX_HOLD_MS: f64 = 200.0;
-/// Below this a timer is no use: docs/decisions/0010-hold-bound.md.
+/// A shorter timer is useless: docs/decisions/0010-hold-bound.md.
 const MIN_HOLD_MS: f64 = 1.0;
 
 fn milliseconds(text: &str) -> Result<Duration, String> {

@@ -14,7 +14,7 @@ Examples:
 It takes some 35 seconds, on slow paths up to three minutes, and CAP_NET_RAW at both ends. The partner's firewall has to let two TCP
 ports in: --port, and the one above it. docs/probe.md explains what is found, and how.";
 
-/// The port of the control connection. Flows come to the one above it.
+/// The port of the control connection. Flows use the next one.
 const PORT: u16 = 9479;
 
 /// `ackwise probe`.

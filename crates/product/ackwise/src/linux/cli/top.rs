@@ -32,7 +32,7 @@ pub struct TopArgs {
 
 /// Reading faster than this costs more than it shows.
 const SHORTEST: Duration = Duration::from_millis(100);
-/// Above this the picture is mostly old.
+/// Above this most of the picture is out of date.
 const LONGEST: Duration = Duration::from_secs(60);
 
 fn interval(text: &str) -> Result<Duration, String> {

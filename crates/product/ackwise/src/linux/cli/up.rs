@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use super::AttachMode;
 use super::ab::GuardArgs;
 
-/// What `ackwise up` reads where no other file is named.
+/// The file that `ackwise up` reads if no other file is named.
 pub const CONFIG: &str = "/etc/ackwise/ackwise.toml";
 
 /// Examples, shown after the help.
@@ -138,7 +138,7 @@ pub struct ReloadArgs {
     pub interface: Option<String>,
 }
 
-/// Examples of it, and what it does not do.
+/// Examples for `ackwise reload`, and what it does not do.
 pub const RELOAD_HELP: &str = "\
 Other parameters of the policy, another guard and another fixed rate of cake take effect in place: \
 attachments, flows and withheld ACKs stay. A file with a mistake changes nothing (exit code 2). What \

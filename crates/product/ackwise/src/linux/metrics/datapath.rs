@@ -8,7 +8,7 @@ use super::family::Family;
 /// A counter: name, value, help.
 type Counter = (&'static str, fn(&Stats) -> u64, &'static str);
 
-/// What is counted in segments, packets, flows or events.
+/// The counters of segments, packets, flows or events.
 const COUNTERS: &[Counter] = &[
     (
         "acks_seen",
@@ -69,7 +69,7 @@ const COUNTERS: &[Counter] = &[
     ),
 ];
 
-/// What is counted in bytes.
+/// The counters of bytes.
 const BYTE_COUNTERS: &[Counter] = &[
     (
         "acks_seen",

@@ -1,4 +1,4 @@
-//! Metrics of one name, and the pages that have them.
+//! Metric families, and the pages that contain them.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
-/// Metrics of one name.
+/// The metrics of one name.
 #[derive(Debug)]
 pub struct Family {
     /// The name without the prefix `ackwise`, the unit and the suffix of counters.
@@ -36,7 +36,7 @@ enum Value {
     Histogram {
         sum: f64,
         count: u64,
-        /// Upper bound and count of each bucket.
+        /// The upper bound and the count of each bucket.
         buckets: Vec<(f64, u64)>,
     },
 }
@@ -74,7 +74,7 @@ impl Family {
         self
     }
 
-    /// A rate that is known in bits per second.
+    /// Sets the unit to bytes per second, which [`Self::bps`] converts to.
     pub fn in_bytes_per_second(mut self) -> Self {
         self.unit = Some(Unit::Other("bytes_per_second".to_owned()));
         self
@@ -125,7 +125,7 @@ impl Family {
         self.sample(labels, value)
     }
 
-    /// One for each cause, reason or whatever the last label is.
+    /// Adds a counter for each value of the last label, such as a cause or a reason.
     pub fn counts<'n>(
         mut self,
         labels: &[(&'static str, &str)],
@@ -163,7 +163,7 @@ impl Family {
     }
 }
 
-/// A label's value: the encoder writes it as it is, and an interface may have any name.
+/// Escapes a label's value: the encoder writes it unchanged, and an interface may have any name.
 fn escape(value: &str) -> String {
     value
         .replace('\\', "\\\\")
@@ -192,8 +192,8 @@ pub fn open_metrics(families: Vec<Family>) -> Result<String, String> {
     Ok(out)
 }
 
-/// The page in Prometheus' text format: there the suffix of a counter is a part of its name, and units
-/// and the end are not said.
+/// The page in Prometheus' text format: the suffix of a counter is part of its name there, and
+/// units and the end marker are omitted.
 pub fn text(open_metrics: &str) -> String {
     let mut counters = Vec::new();
     for line in open_metrics.lines() {

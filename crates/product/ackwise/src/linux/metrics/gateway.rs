@@ -50,7 +50,7 @@ impl Exported for Stats {
     }
 }
 
-/// What became of packets.
+/// What happened to packets.
 fn packets(s: &Stats, here: &[(&'static str, &str)]) -> Vec<Family> {
     let counter = Family::counter;
     let dropped = s.dropped.causes();

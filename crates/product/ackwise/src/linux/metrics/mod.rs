@@ -1,4 +1,5 @@
-//! The counters of whatever runs as Prometheus wants them: OpenMetrics, or its older text format.
+//! The counters of running daemons in the formats of Prometheus: OpenMetrics, or the older text
+//! format.
 
 mod datapath;
 mod family;
@@ -13,12 +14,12 @@ use family::Family;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exposition {
     OpenMetrics,
-    /// Version 0.0.4 of Prometheus' own text format, for whoever does not ask for the other one.
+    /// Version 0.0.4 of Prometheus' own text format, for clients that do not ask for OpenMetrics.
     Text,
 }
 
 impl Exposition {
-    /// What a client gets that sends these values of `Accept`.
+    /// The format for a client that sends these values of `Accept`.
     pub fn accepted(accept: &str) -> Self {
         if accept.contains("application/openmetrics-text") {
             Self::OpenMetrics
@@ -35,7 +36,7 @@ impl Exposition {
     }
 }
 
-/// Counters that have a page.
+/// Counters that can be exported as a page.
 pub trait Exported {
     fn families(&self) -> Vec<Family>;
 }

@@ -1,4 +1,4 @@
-//! What is on the pages, and that `docs/metrics.md`, the alert rules and the board say the same.
+//! Checks the pages, and that `docs/metrics.md`, the alert rules and the dashboard agree with them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use ackwise_datapath::{HoldBucket, HoldTimes, Stats};
 
 use super::*;
 
-/// An attachment that has everything.
+/// An attachment with every metric.
 fn attached() -> Stats {
     Stats {
         ifname: "wan\"0".into(),
@@ -126,7 +126,7 @@ struct Metric {
     labels: BTreeSet<String>,
 }
 
-/// By the names that a query uses; of a histogram the name of the whole.
+/// The exported metrics, by the names that queries use. A histogram has the name of the whole.
 fn exported() -> BTreeMap<String, Metric> {
     let mut all: BTreeMap<String, Metric> = BTreeMap::new();
     for page in pages(Exposition::OpenMetrics) {
@@ -162,7 +162,7 @@ fn exported() -> BTreeMap<String, Metric> {
     all
 }
 
-/// What the page of the manual lists: `| name | type | unit | labels | what |`.
+/// The metrics listed in the manual: `| name | type | unit | labels | what |`.
 fn documented() -> BTreeMap<String, Metric> {
     let page = include_str!("../../../../../../docs/metrics.md");
     let rows = page.lines().filter(|line| line.starts_with("| `ackwise_"));
@@ -244,7 +244,7 @@ fn alert_rules_ask_for_what_is_exported() {
     }
 }
 
-/// The rest of the board, `scripts/test-board` checks.
+/// `scripts/test-board` checks the rest of the dashboard.
 #[test]
 fn the_board_asks_for_what_is_exported() {
     let exported = exported();

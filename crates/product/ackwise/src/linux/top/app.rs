@@ -1,4 +1,4 @@
-//! What the screen shows, and what keys change of it.
+//! What the screen shows, and how keys change it.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -25,14 +25,14 @@ impl SortBy {
     }
 }
 
-/// Whether the program goes on.
+/// Whether the program continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     GoOn,
     End,
 }
 
-/// What goes on behind a picture that is held still.
+/// What is collected while the display is paused.
 #[derive(Clone)]
 struct Behind {
     snapshot: Snapshot,
@@ -46,14 +46,15 @@ pub struct App {
     pub histories: Histories,
     selected: Option<Id>,
     pub sort: SortBy,
-    /// The smallest first.
+    /// Whether flows are sorted in ascending order.
     pub ascending: bool,
-    /// While the picture is held still: the histories must not have a gap afterwards.
+    /// Collects snapshots while the display is paused, so that the histories have no gap
+    /// afterwards.
     behind: Option<Box<Behind>>,
     pub help: bool,
     /// Whether colours may be used.
     pub color: bool,
-    /// The last try to read counters failed: why.
+    /// Why the last attempt to read counters failed.
     pub trouble: Option<String>,
 }
 
@@ -73,7 +74,7 @@ impl App {
         }
     }
 
-    /// Takes what was read. While the picture is held still, it is not shown.
+    /// Takes a new snapshot. It is not shown while the display is paused.
     pub fn update(&mut self, read: anyhow::Result<Snapshot>) {
         let (snapshot, histories, trouble) = match &mut self.behind {
             Some(behind) => (
@@ -93,12 +94,12 @@ impl App {
         }
     }
 
-    /// Whether the picture is held still.
+    /// Whether the display is paused.
     pub fn paused(&self) -> bool {
         self.behind.is_some()
     }
 
-    /// Holds the picture still, or shows what went on meanwhile.
+    /// Pauses the display, or shows what was collected meanwhile.
     fn pause(&mut self) {
         match self.behind.take() {
             Some(behind) => {
@@ -116,7 +117,7 @@ impl App {
         }
     }
 
-    /// The place of the source whose details are shown. If it has ended, it is the first one.
+    /// The index of the source whose details are shown: the first if the selected one has ended.
     pub fn selected(&self) -> Option<usize> {
         let sources = &self.snapshot.sources;
         let at = sources
@@ -138,7 +139,7 @@ impl App {
         self.selected = Some(self.snapshot.sources[at].id.clone());
     }
 
-    /// Does what a key asks for.
+    /// Handles a key.
     pub fn key(&mut self, key: KeyEvent) -> Next {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {

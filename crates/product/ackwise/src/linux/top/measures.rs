@@ -1,4 +1,4 @@
-//! What happened between two snapshots, and the history of it.
+//! What happened between two snapshots, and its history.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -12,30 +12,30 @@ use super::snapshot::{Backlog, Counters, FLOWS, Id, Snapshot, Source};
 
 /// How far back the history goes.
 pub const HISTORY: Duration = Duration::from_secs(300);
-/// A flow without an ACK for longer does not count for the round-trip time of its interface.
+/// A flow without an ACK for longer than this does not count for its interface's round-trip time.
 const IDLE_MS: u64 = 3_000;
 
-/// One source between two snapshots.
+/// The measures of one source between two snapshots.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Measures {
-    /// ACKs a second that came.
+    /// ACKs per second that arrived.
     pub acks: f64,
-    /// The share of them that did not leave as packets, 0 to 1.
+    /// The share of the ACKs that did not leave as packets, 0 to 1.
     pub saved: Option<f64>,
-    /// Bytes a second that were saved.
+    /// Bytes per second that were saved.
     pub bytes_saved: f64,
     /// The queue at the end of the interval.
     pub backlog: Option<Backlog>,
-    /// The round-trip time at the end of the interval, µs: of an attachment the median of the
-    /// flows in use, of a tunnel that of its first peer.
+    /// The round-trip time at the end of the interval, µs: for an attachment the median of the
+    /// flows in use, for a tunnel that of its first peer.
     pub rtt_us: Option<f64>,
-    /// Events a second by name, those of the interval only, the most frequent first.
+    /// Events per second by name, for this interval only, the most frequent first.
     pub events: Vec<(String, f64)>,
-    /// ACKs a second and bytes of data a second of each flow, in the order of its list.
+    /// ACKs and data bytes per second of each flow, in the order of its list.
     pub flows: Vec<FlowRates>,
 }
 
-/// One flow between two snapshots.
+/// The rates of one flow between two snapshots.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct FlowRates {
     pub acks: f64,
@@ -43,8 +43,8 @@ pub struct FlowRates {
     pub data: f64,
 }
 
-/// Counters that only grow. One that is smaller than before belongs to a new process, and what it
-/// has counted is new.
+/// The growth of a monotonic counter. A value smaller than before belongs to a new process, and all
+/// of it is new.
 fn grown(before: u64, now: u64) -> u64 {
     now.checked_sub(before).unwrap_or(now)
 }
@@ -53,8 +53,7 @@ fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| (part as f64 / whole as f64).min(1.0))
 }
 
-/// Compares two states of one source, `took` apart. Where one of them is not known, neither is what
-/// happened.
+/// Compares two states of one source, `took` apart. Returns `None` if either is unknown.
 pub fn between(before: &Source, now: &Source, took: Duration) -> Option<Measures> {
     let seconds = took.as_secs_f64().max(1e-3);
     let mut measures = match (&before.counters, &now.counters) {
@@ -78,7 +77,7 @@ fn attachment(before: &Status, now: &Status, seconds: f64) -> Measures {
     let acks = grown(b.acks, n.acks);
     let key = |flow: &FlowStats| (flow.ack_sender.clone(), flow.data_sender.clone());
     let earlier: BTreeMap<_, _> = before.flows.iter().map(|flow| (key(flow), flow)).collect();
-    // Only the flows with most ACKs are read: one that was not among them is not new.
+    // Only the flows with most ACKs are read: a flow that was not among them need not be new.
     let all_read = before.flows.len() < FLOWS;
     let flow_rates = |flow: &FlowStats| {
         let earlier = earlier.get(&key(flow));
@@ -195,7 +194,7 @@ fn events(
     events
 }
 
-/// The last minutes of one source.
+/// The recent history of one source.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     past: VecDeque<(Duration, Measures)>,
@@ -213,13 +212,13 @@ impl History {
         }
     }
 
-    /// The last interval.
+    /// The measures of the last interval.
     pub fn last(&self) -> Option<&Measures> {
         self.past.back().map(|(_, measures)| measures)
     }
 
-    /// The means of a value over `bins` equal parts of the last [`HISTORY`], the oldest first;
-    /// `None` where there is none.
+    /// The mean of a value in each of `bins` equal parts of the last [`HISTORY`], the oldest first;
+    /// `None` for a part without values.
     pub fn bins(&self, bins: usize, value: fn(&Measures) -> Option<f64>) -> Vec<Option<f64>> {
         let mut sums = vec![(0.0, 0_u32); bins];
         let Some((end, _)) = self.past.back() else {
@@ -240,14 +239,14 @@ impl History {
     }
 }
 
-/// The histories of all sources that run.
+/// The histories of all running sources.
 #[derive(Debug, Clone, Default)]
 pub struct Histories {
     by_source: BTreeMap<Id, History>,
 }
 
 impl Histories {
-    /// Adds what happened between two snapshots. A source that has ended is forgotten.
+    /// Adds what happened between two snapshots. The history of an ended source is dropped.
     pub fn add(&mut self, before: &Snapshot, now: &Snapshot) {
         self.by_source
             .retain(|id, _| now.sources.iter().any(|source| source.id == *id));
@@ -301,12 +300,12 @@ mod tests {
         let acks = |m: &Measures| Some(m.acks);
         let bins = history.bins(100, acks);
         assert_eq!(bins.len(), 100);
-        // Three seconds each: 298 to 300 are in the last one. 0 is just too old.
+        // Three seconds each: 298 to 300 are in the last bin. 0 is just too old.
         assert_eq!(bins[99], Some(299.0));
         assert_eq!(bins[0], Some(1.0));
         assert_eq!(bins.iter().flatten().count(), 2);
         assert_eq!(history.bins(0, acks), []);
-        // What is older than the history is forgotten.
+        // Entries older than the history are dropped.
         history.push(Duration::from_secs(900), Measures::default());
         assert_eq!(history.past.len(), 1);
     }

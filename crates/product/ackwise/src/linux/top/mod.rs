@@ -1,4 +1,4 @@
-//! `ackwise top`: what runs on this host, as a picture that is alive.
+//! `ackwise top`: a live display of what runs on this host.
 
 mod app;
 mod measures;
@@ -24,7 +24,7 @@ use crate::linux::cli::top::TopArgs;
 use app::{App, Next};
 use snapshot::{Reader, Snapshot};
 
-/// How long a key waits at most.
+/// The maximum delay before a key is handled.
 const TICK: Duration = Duration::from_millis(50);
 
 /// Shows what runs until somebody ends it.
@@ -41,10 +41,10 @@ pub fn top(args: &TopArgs, format: Format) -> anyhow::Result<()> {
         anyhow::bail!("nothing of ackwise runs on {interface}; ackwise up {interface} begins");
     }
     let color = !args.no_color && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    // Before any thread is started, so that all of them leave signals to this one.
+    // Block signals before any thread starts, so that every thread leaves them to this one.
     let signals = signals()?;
     let snapshots = read_in_background(reader, args.interval)?;
-    // It puts the terminal back when the program panics, too.
+    // `try_init` also installs a panic hook that restores the terminal.
     let ended = ratatui::try_init()
         .context("cannot use the terminal")
         .and_then(|mut terminal| {
@@ -55,7 +55,7 @@ pub fn top(args: &TopArgs, format: Format) -> anyhow::Result<()> {
     ended
 }
 
-/// The signals that end a program: one that dies by them would leave the terminal as it is.
+/// The signals that end a program. Dying by one of them would leave the terminal in raw mode.
 fn signals() -> anyhow::Result<SignalFd> {
     let set: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]
         .into_iter()
@@ -65,7 +65,7 @@ fn signals() -> anyhow::Result<SignalFd> {
     Ok(SignalFd::with_flags(&set, flags)?)
 }
 
-/// Reads on a thread of its own: a daemon that does not answer must not keep keys waiting.
+/// Reads in a thread of its own: a daemon that does not answer must not delay keys.
 fn read_in_background(
     mut reader: Reader,
     interval: Duration,

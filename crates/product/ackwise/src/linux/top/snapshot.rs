@@ -8,7 +8,7 @@ use ackwise_netdev::netlink::{Netlink, QdiscStats};
 use crate::linux::looks::root_queue;
 use crate::linux::present::{Names, named};
 
-/// The flows that are read of an attachment: those with most ACKs.
+/// The maximum number of flows read per attachment: those with most ACKs.
 pub const FLOWS: usize = 256;
 
 /// What a source is.
@@ -22,13 +22,13 @@ pub enum Kind {
     Tunnel,
 }
 
-/// Which source: it stays the same from one snapshot to the next.
+/// Identifies a source across snapshots.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Id {
     pub kind: Kind,
-    /// The inode of the network namespace if it is another than the caller's.
+    /// The inode of the network namespace, if it is not the caller's.
     pub netns: Option<u64>,
-    /// The interface, with the name that it had when it was attached to if that is another one, or the
+    /// The interface, followed by its name when it was attached to if that is different; or the
     /// tunnel's device.
     pub name: String,
 }
@@ -47,7 +47,7 @@ pub enum Counters {
 pub struct Backlog {
     pub packets: u64,
     pub bytes: u64,
-    /// Bits a second at which the bytes leave, if that is known.
+    /// The rate at which the bytes leave, bit/s, if known.
     pub rate_bps: Option<u64>,
 }
 
@@ -55,25 +55,25 @@ pub struct Backlog {
 #[derive(Debug, Clone)]
 pub struct Source {
     pub id: Id,
-    /// Its counters, or why there are none.
+    /// The counters, or why there are none.
     pub counters: Result<Counters, String>,
-    /// The queue behind it, if this process can see it.
+    /// The queue behind the source, if this process can see it.
     pub backlog: Option<Backlog>,
 }
 
 /// Everything that runs.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// Since the first one.
+    /// The time since the reader was created.
     pub at: Duration,
-    /// In a stable order.
+    /// The sources, in a stable order.
     pub sources: Vec<Source>,
 }
 
 /// Reads snapshots.
 pub struct Reader {
     began: Instant,
-    /// Only sources of this name.
+    /// Read only sources of this name.
     only: Option<String>,
     netlink: Option<Netlink>,
     names: Names,
@@ -84,7 +84,7 @@ impl Reader {
         Self {
             began: Instant::now(),
             only,
-            // Without it there are no queues to show; everything else is.
+            // Without netlink no queues are shown; everything else is.
             netlink: Netlink::open().ok(),
             names: Names::new(),
         }
@@ -110,7 +110,7 @@ impl Reader {
         let holders = ackwise_datapath::control::list()?.into_iter();
         let source = |holder: ackwise_datapath::control::Holder| {
             let now = self.names.other(&holder);
-            // One that gets another name meanwhile is still shown.
+            // An interface that is renamed meanwhile is still shown.
             let names = [Some(&holder.ifname), now.as_ref()];
             if !names.into_iter().flatten().any(|it| self.wanted(it)) {
                 return None;
@@ -136,7 +136,7 @@ impl Reader {
         let names = ackwise_gateway::control::list()?.into_iter();
         let source = |name: String| {
             let stats = ackwise_gateway::control::status(&name);
-            // It may have ended since it was listed.
+            // It may have ended since the list was made.
             if matches!(stats, Err(ackwise_gateway::Error::NotThere(_))) {
                 return None;
             }

@@ -1,4 +1,4 @@
-//! Screens as text, held against files in `snapshots/`. `ACKWISE_BLESS=1` writes them anew.
+//! Compares screens, as text, with the files in `snapshots/`. `ACKWISE_BLESS=1` regenerates them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -143,7 +143,7 @@ fn press(app: &mut App, code: KeyCode) -> Next {
     app.key(KeyEvent::new(code, KeyModifiers::NONE))
 }
 
-/// The screen as text, with no line that ends in spaces.
+/// The screen as text, without trailing spaces.
 fn screen(app: &App, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(frame, app)).unwrap();
@@ -216,7 +216,8 @@ fn flows_are_sorted_as_asked() {
     assert_eq!((app.sort, order(&app)), (SortBy::Acks, "210".to_owned()));
 }
 
-/// Only the flows with most ACKs are read: what one of them had before that is not of one interval.
+/// Only the flows with most ACKs are read: what a flow counted before it was among them does not
+/// belong to one interval.
 #[test]
 fn a_flow_that_comes_among_the_busiest_does_not_count_its_life_as_one_interval() {
     let source = |flows: Vec<FlowStats>| {
@@ -240,7 +241,8 @@ fn a_flow_that_comes_among_the_busiest_does_not_count_its_life_as_one_interval()
         (flows[0].acks, flows[0].data, flows[1].acks)
     };
     assert_eq!(rates(FLOWS), (0.0, 0.0, 10.0));
-    // Where all were read before, it is new, and all that it has is of this interval.
+    // If all flows were read before, the flow is new, and all that it counted belongs to this
+    // interval.
     let new = one(2);
     let (acks, data) = (new.acks as f64, new.data_bytes as f64);
     assert_eq!(rates(2), (acks, data, 10.0));
@@ -254,7 +256,7 @@ fn held_still_it_does_not_change() {
     assert!(before.contains("held still"), "{before}");
     app.update(Ok(snapshot(500)));
     assert_eq!(screen(&app, 80, 24), before);
-    // What went on meanwhile is there at once: as if it had not been held.
+    // What was collected meanwhile is shown at once, as if the display had not been paused.
     app.update(Ok(snapshot(501)));
     press(&mut app, KeyCode::Char(' '));
     let mut watched = self::app();
@@ -302,7 +304,7 @@ fn keys_end_it_and_help_covers_the_rest() {
     assert_eq!(app.key(interrupt), Next::End);
 }
 
-/// Whatever the size, nothing panics; without colours there is none.
+/// No size panics; without colours none is used.
 #[test]
 fn any_size_is_drawn_and_colours_can_be_left_out() {
     for color in [false, true] {
@@ -316,7 +318,7 @@ fn any_size_is_drawn_and_colours_can_be_left_out() {
                 let cells = &terminal.backend().buffer().content;
                 let colored = cells.iter().any(|cell| cell.fg != Color::Reset);
                 assert!(color || !colored, "{width} x {height}");
-                // Where there is room, some are used.
+                // Where there is room, some colours are used.
                 assert!(width < 80 || help || colored == color, "{width} x {height}");
             }
         }

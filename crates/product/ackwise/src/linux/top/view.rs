@@ -17,21 +17,21 @@ use super::measures::{FlowRates, HISTORY, History, Measures};
 use super::snapshot::{Backlog, Counters, Kind, Source};
 use crate::linux::rates::rate;
 
-/// Rows of the list of sources that are shown at most, beside its head.
+/// The maximum number of sources listed, not counting the header.
 const LISTED: usize = 6;
 /// The width of the names and of the values beside the histories.
 const LABEL: u16 = 10;
 const VALUE: u16 = 12;
-/// Heights of the bars of a history. More than the screen can tell apart.
+/// The number of bar heights in a history: more than the screen can distinguish.
 const HEIGHTS: f64 = 1000.0;
-/// What there is no value for.
+/// Shown where there is no value.
 const NONE: &str = "-";
 
-/// A history that is drawn.
+/// A history to be drawn.
 struct Trace {
     label: &'static str,
     value: fn(&Measures) -> Option<f64>,
-    /// What a whole bar stands for; without it, the largest value that is shown.
+    /// The value of a full bar; `None` is the largest value shown.
     whole: Option<f64>,
     text: fn(&Measures) -> String,
 }
@@ -63,7 +63,7 @@ const TRACES: [Trace; 4] = [
     },
 ];
 
-/// Draws everything.
+/// Draws the screen.
 pub fn draw(frame: &mut Frame, app: &App) {
     let listed = app.snapshot.sources.len().clamp(1, LISTED) as u16;
     let [title, list, details, keys] = Layout::vertical([
@@ -228,7 +228,7 @@ fn per_cent(share: Option<f64>) -> String {
     )
 }
 
-/// How long the queue is: in time if its rate is known, else in bytes.
+/// The length of the queue: as a time if its rate is known, else in bytes.
 fn queue(backlog: Option<Backlog>) -> String {
     match backlog {
         Some(Backlog {
@@ -429,7 +429,7 @@ fn draw_flows(frame: &mut Frame, app: &App, flows: &[FlowStats], rates: &[FlowRa
     frame.render_widget(Table::new(rows, widths).header(head), area);
 }
 
-/// The order of two flows by a column; where they are alike, by their addresses.
+/// Orders two flows by a column, then by their addresses.
 fn compare(by: SortBy, a: &(&FlowStats, FlowRates), b: &(&FlowStats, FlowRates)) -> Ordering {
     let order = match by {
         SortBy::Acks => a.1.acks.total_cmp(&b.1.acks),

@@ -1,10 +1,11 @@
 //! `ackwise up --all`: every interface of the configuration file, each in a process of its own.
 //!
-//! A process gives its rights up after it has set up one interface, so that each interface needs
-//! its own. This one starts them, passes on that it is to end, and waits for them. It keeps its
-//! rights, so that it starts and ends processes when the file is read again, and starts one again
-//! that fails while others run. Without `--duration` it also waits where an interface that is not there is all
-//! that is wrong, as before a modem comes. If it is killed they end by themselves.
+//! A process drops its privileges after it has set up one interface, so each interface needs a
+//! process of its own. This one starts them, forwards the request to end, and waits for them. It
+//! keeps its privileges: it can start and end processes when the file is read again, and it
+//! restarts one that fails while others run. Without `--duration` it also waits while missing
+//! interfaces are the only problem, as before a modem appears. If it is killed, the others end by
+//! themselves.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -29,16 +30,16 @@ use super::settings::is_missing;
 use super::{beside, check, is_hangup_a_request};
 use crate::linux::cli::up::{CONFIG, UpArgs};
 
-/// How long those that were told to end may take: what they hold leaves first.
+/// How long the processes may take to end: withheld ACKs leave first.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How long one that is started may take to be up, if somebody waits for it.
+/// How long a reload waits for a process to be up.
 const START: Duration = Duration::from_secs(60);
-/// The pause between two looks.
+/// The interval at which processes are polled.
 const LOOK: Duration = Duration::from_millis(20);
-/// The pause between two looks for what has failed.
+/// The interval at which failed processes are looked for.
 const LOOK_FOR_FAILED: Duration = Duration::from_millis(200);
-/// How long one that failed stays down. The pause doubles with each failure up to the longest, and is
-/// the first one again after it has run for that long.
+/// How long a failed process stays down. The pause doubles with each failure up to `MAX_PAUSE`, and
+/// starts again at the minimum after a run of at least `MAX_PAUSE`.
 const MIN_PAUSE: Duration = Duration::from_secs(2);
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
@@ -61,7 +62,7 @@ fn claim() -> anyhow::Result<Entry<First>> {
     Ok(claim)
 }
 
-/// Starts all, and waits until they have ended.
+/// Starts all processes, and waits until they have ended.
 pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
     let path = args.config.clone().unwrap_or_else(|| CONFIG.into());
     let names = names(&path)?;
@@ -102,7 +103,7 @@ pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
                 beside(move || drop(shared.reload()));
             });
         }
-        // With a duration each ends by itself.
+        // With a duration each process ends by itself, and none is restarted.
         if args.duration.is_none() {
             children.say_waits();
             let shared = Arc::clone(&children);
@@ -113,7 +114,7 @@ pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
         drop(server);
     }
     supervisor.stopping();
-    // Nobody starts another one from here on.
+    // No process is started from here on.
     children.is_ending.store(true, Ordering::SeqCst);
     drop(children.reloads());
     let is_told = matches!(outcome, Outcome::Signal(_) | Outcome::ParentGone);
@@ -140,7 +141,7 @@ fn names(path: &Path) -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-/// One after the other. What is wrong with one does not hide the others.
+/// Explains one interface after the other. An error on one does not hide the others.
 fn explain(args: &UpArgs, path: &Path, names: &[String], format: Format) -> anyhow::Result<()> {
     let mut last = Ok(());
     for (number, name) in names.iter().enumerate() {
@@ -175,7 +176,7 @@ fn command(args: &UpArgs, path: &Path, name: &str, global: &GlobalArgs) -> anyho
         command.args(["--duration", &format!("{} ms", duration.as_millis())]);
     }
     command.args(["--", name]);
-    // The service manager hears of this process alone.
+    // Only this process reports to the service manager.
     for variable in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] {
         command.env_remove(variable);
     }
@@ -188,7 +189,7 @@ struct Children {
     global: GlobalArgs,
     path: PathBuf,
     all: Mutex<Vec<Started>>,
-    /// Held while the file is read again, and while one that failed is started again.
+    /// Held during a reload, and while failed processes are restarted.
     reloads: Mutex<()>,
     is_ending: AtomicBool,
 }
@@ -199,14 +200,15 @@ struct Started {
     readiness: Readiness,
     is_settled: bool,
     began: Instant,
-    /// How it has ended; without a status if the kernel does not say.
+    /// How the process ended: `Some(None)` if the kernel does not give a status.
     ended: Option<Option<ExitStatus>>,
     ended_at: Instant,
-    /// Its interface was not there when it ended, or when it began if it ended for that.
+    /// Whether the interface was missing when the process ended, or when it began if that is why it
+    /// ended.
     lacked_interface: bool,
-    /// Whoever reads the log knows that its interface is waited for.
+    /// Whether the log says that the interface is waited for.
     is_wait_said: bool,
-    /// How long it stays down if it fails.
+    /// How long the process stays down if it fails.
     pause: Duration,
 }
 
@@ -234,19 +236,19 @@ impl Started {
                 Err(_) => Some(None),
             };
             self.ended_at = Instant::now();
-            // One that came between the two was missing all the same.
+            // An interface that appeared in between was still missing for this process.
             let lacked = self.lacked_interface && self.is_bad_input();
             self.lacked_interface = lacked || index_of(&self.name).is_none();
         }
     }
 
-    /// It failed, and has no interface.
+    /// Whether the process failed and its interface is missing.
     fn waits(&self) -> bool {
         self.ended.is_some() && self.has_failed() && self.lacked_interface
     }
 
-    /// It failed long enough ago, and its interface is there. What is wrong with its settings does not
-    /// mend itself.
+    /// Whether it is time to restart the process: it failed long enough ago, and its interface is
+    /// there. Restarting does not help against wrong settings.
     fn is_due(&self) -> bool {
         let is_lost = self.is_bad_input() && !self.lacked_interface;
         self.ended.flatten().is_some()
@@ -256,8 +258,8 @@ impl Started {
             && index_of(&self.name).is_some()
     }
 
-    /// It ended with an error, or by a signal that does not ask it to end. One that is asked before it can
-    /// listen ends by that signal.
+    /// Whether the process ended with an error, or by a signal other than those that ask it to end.
+    /// A process that gets one of those before it handles signals ends by it.
     fn has_failed(&self) -> bool {
         let told = [SIGTERM, SIGINT].map(Some);
         let status = self.ended.flatten();
@@ -278,7 +280,7 @@ impl Started {
 
     fn signal(&self, signal: Signal) {
         if self.ended.is_none() {
-            // It is waited for only here, so that the number is still its own.
+            // The child is reaped only here, so the process id is still its own.
             let _ = kill(Pid::from_raw(self.child.id() as i32), signal);
         }
     }
@@ -306,12 +308,13 @@ impl Children {
         Ok(Started::new(name, child, readiness, lacks_interface))
     }
 
-    /// Something runs, or is waited for. If nothing is, the service manager starts all again.
+    /// Whether a process runs or an interface is waited for. If neither, the service manager
+    /// restarts everything.
     fn has_work(&self) -> bool {
         if self.running() > 0 {
             return true;
         }
-        // With a duration each ends by itself.
+        // With a duration each process ends by itself.
         let may_wait = self.args.duration.is_none();
         may_wait
             && self.with(|all| {
@@ -320,7 +323,7 @@ impl Children {
             })
     }
 
-    /// Says once which interfaces are waited for.
+    /// Logs once per interface that it is waited for.
     fn say_waits(&self) {
         self.with(|all| {
             for started in all.iter_mut().filter(|it| it.waits() && !it.is_wait_said) {
@@ -331,11 +334,11 @@ impl Children {
         });
     }
 
-    /// As long as there is work.
+    /// Restarts failed processes until the end begins.
     fn start_failed_until_the_end(&self) {
         while !self.is_ending.load(Ordering::SeqCst) {
             std::thread::sleep(LOOK_FOR_FAILED);
-            // A reload starts what has failed by itself.
+            // A reload restarts failed processes itself.
             let Ok(_no_reload) = self.reloads.try_lock() else {
                 continue;
             };
@@ -389,7 +392,7 @@ impl Children {
         self.with(|all| all.len())
     }
 
-    /// How many run.
+    /// The number of running processes.
     fn running(&self) -> usize {
         self.with(|all| {
             all.iter_mut().for_each(Started::look);
@@ -401,7 +404,7 @@ impl Children {
         self.with(|all| all.iter().for_each(|started| started.signal(signal)));
     }
 
-    /// Ends those that run, since something is missing that all of them need. Returns why.
+    /// Ends the running processes, since something is missing that all of them need. Returns why.
     fn give_up(&self, why: anyhow::Error) -> anyhow::Error {
         self.signal(Signal::SIGTERM);
         if let Err(error) = self.finish(false) {
@@ -410,9 +413,9 @@ impl Children {
         why
     }
 
-    /// Waits for those that run, and kills what does not end in time: what they replaced comes back
-    /// all the same. Each has said itself what went wrong. Nothing is wrong with one that waits for its
-    /// interface until this process is told to end.
+    /// Waits for the running processes, and kills those that do not end in time: the queues that
+    /// they replaced are restored all the same. Each process has reported its own errors. Waiting
+    /// for an interface is no error if this process was told to end.
     fn finish(&self, is_told: bool) -> anyhow::Result<()> {
         let excuses = is_told && self.args.duration.is_none();
         let began = Instant::now();
@@ -440,14 +443,15 @@ impl Children {
         bail!(what)
     }
 
-    /// Reads the file again: starts what is new, ends what is gone, and has the others read it.
+    /// Reads the file again: starts new interfaces, ends those that are gone, and has the others
+    /// reload.
     fn reload(&self) -> anyhow::Result<Vec<Reloaded>> {
         let _one_after_the_other = self.reloads();
         if self.is_ending.load(Ordering::SeqCst) {
             bail!("it is ending");
         }
         let done = names(&self.path).map(|names| self.become_those(&names));
-        // Each process says what it did itself.
+        // Each process reports its own changes.
         match &done {
             Ok(done) => {
                 let own = |it: &&Reloaded| STARTED_OR_ENDED.iter().any(|say| it.starts(say));
@@ -498,7 +502,7 @@ impl Children {
         done
     }
 
-    /// Has the process of an interface read the file, or starts one.
+    /// Has the process of an interface reload, or starts one.
     fn have_read(&self, name: &str) -> Reloaded {
         let pid = self.with(|all| {
             let started = all.iter_mut().find(|it| it.name == name)?;
@@ -528,7 +532,7 @@ impl Children {
                 Some(done) => done,
                 None => Reloaded::of(name),
             },
-            // It was changed after this process had read it.
+            // The file changed after this process had read it.
             Ok(Answer::Mistake(lines)) => failed(lines.join("\n")),
             Err(error) => failed(format!("{error:#}")),
         }
@@ -537,7 +541,7 @@ impl Children {
     /// Starts a process, and waits until it is up or has ended.
     fn start_and_wait(&self, name: &str, why: &str) -> Reloaded {
         let mut done = Reloaded::of(name);
-        // One that has ended stays known until there is another one: it is started again.
+        // A process that has ended stays known until it is replaced, so that it is restarted.
         match self.spawn(name) {
             Ok(started) => self.with(|all| {
                 all.retain(|it| it.name != name);
@@ -587,13 +591,13 @@ impl Daemon for Children {
     }
 
     fn ended(&self) -> Option<Ended> {
-        // One that is started anew has ended before.
+        // A process that is being restarted has just ended.
         let _no_reload = self.reloads.try_lock().ok()?;
         (!self.has_work()).then_some(Ended::Asked)
     }
 }
 
-/// The processes until each is up, or has said why not and ended.
+/// Waits until each process is up, or has ended and said why.
 struct Starting<'a>(&'a Children);
 
 impl Daemon for Starting<'_> {
@@ -616,7 +620,7 @@ mod tests {
 
     use super::*;
 
-    /// Whatever becomes of the others, it is said why all end.
+    /// The reason for the end is reported, whatever becomes of the processes.
     #[test]
     fn what_kept_one_from_starting_is_said() {
         let arguments = UpArgs::augment_args(clap::Command::new("up"));

@@ -1,4 +1,4 @@
-//! `ackwise check`: what configuration files ask for.
+//! `ackwise check`: says what configuration files ask for.
 
 use std::path::Path;
 
@@ -10,12 +10,12 @@ use super::settings::load_with_policies;
 use super::text::shaped;
 use crate::linux::cli::up::CheckArgs;
 
-/// Says of each file what it asks for, or all that is wrong with it.
+/// Prints what each file asks for, or all that is wrong with it.
 pub fn check(args: &CheckArgs, format: Format) -> anyhow::Result<()> {
     crate::linux::check::files(&args.files, format, load, describe)
 }
 
-/// Reads a file with its policies.
+/// Reads a file and checks its policies.
 pub fn load(path: &Path) -> Result<Interfaces, ConfigError> {
     load_with_policies(path)
 }

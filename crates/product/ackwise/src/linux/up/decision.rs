@@ -1,4 +1,4 @@
-//! What `ackwise up` does about the facts: a function of them and of what was asked for.
+//! What `ackwise up` decides: a function of the facts and of what was asked for.
 
 use ackwise_config::interfaces::UplinkQueue;
 use ackwise_config::uplink::UplinkRate;
@@ -8,13 +8,13 @@ use serde::Serialize;
 use super::facts::{Facts, Owner};
 
 /// The fastest rate at which the gateway stands in for a kernel without cake. A gateway moves
-/// 470,000 packets a second on a core (decision 16); these are 17,000 full packets, or 380,000
-/// of 66 bytes, so that it never fills one.
+/// 470,000 packets a second on a core (decision 16); this rate is 17,000 full packets a second, or
+/// 380,000 of 66 bytes, so that it never fills a core.
 const GATEWAY_MAX_BPS: u64 = 200_000_000;
-/// From here on a receiver aggregates (GRO), and sends few ACKs by itself.
+/// From this speed on a receiver aggregates (GRO), and sends few ACKs anyway.
 const FAST_MBPS: u32 = 1_000;
 
-/// What the user said.
+/// What the user asked for.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Asked {
     pub rate: Option<UplinkRate>,
@@ -23,27 +23,27 @@ pub struct Asked {
     pub queue: Option<UplinkQueue>,
 }
 
-/// Which box this is, seen from the interface.
+/// The role of this box, seen from the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// It receives data itself: its own TCP makes the ACKs.
     Receiver,
-    /// It forwards, and the way to everywhere leads through the interface.
+    /// It forwards, and its default route leads through the interface.
     Router,
-    /// It forwards, and the way to everywhere leads elsewhere.
+    /// It forwards, and its default route, if it has one, leads elsewhere.
     Inside,
 }
 
-/// What becomes of the queue.
+/// What is done with the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Queue {
     /// It stays as it is.
     Keep,
-    /// The kernel's cake takes its place.
+    /// The kernel's cake replaces it.
     Cake(Cake),
-    /// The queue of a gateway comes before it.
+    /// The queue of a gateway is put before it.
     Gateway { rate_bps: u64, overhead: u32 },
 }
 
@@ -52,14 +52,15 @@ pub enum Queue {
 pub struct Plan {
     pub role: Role,
     pub queue: Queue,
-    /// The rate is measured, and no less than this, bit/s; what the queue has is the greatest.
+    /// The minimum of a measured rate, bit/s; the rate of `queue` is the maximum. `None` if the
+    /// rate is fixed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_bps: Option<u64>,
-    /// Whether `adaptive` thins the ACKs that leave, before they come to the queue.
+    /// Whether `adaptive` thins the outgoing ACKs before they reach the queue.
     pub thins: bool,
-    /// Reasons, the most important first.
+    /// The reasons, the most important first.
     pub why: Vec<String>,
-    /// What is not known, and what more would bring.
+    /// What is not known, and what else would help.
     pub notes: Vec<String>,
 }
 
@@ -68,7 +69,7 @@ pub struct Plan {
 pub struct Refusal {
     pub what: String,
     pub mend: String,
-    /// What was asked for cannot be; otherwise only now.
+    /// Whether what was asked for can never work, rather than just not now.
     #[serde(skip)]
     pub bad_input: bool,
 }
@@ -83,7 +84,7 @@ impl Refusal {
     }
 }
 
-/// Decides.
+/// Decides what to do, or refuses.
 pub fn decide(facts: &Facts, asked: &Asked) -> Result<Plan, Refusal> {
     not_at_work(facts)?;
     not_ifb(facts)?;
@@ -135,7 +136,7 @@ fn not_ifb(facts: &Facts) -> Result<(), Refusal> {
     ))
 }
 
-/// Which box this is, and how that is known.
+/// The role of this box, and how it is known.
 fn role(facts: &Facts, asked: &Asked) -> (Role, String) {
     let interface = &facts.interface;
     let elsewhere = facts.default_route.elsewhere.join(", ");
@@ -196,7 +197,7 @@ fn without_rate(facts: &Facts, plan: &mut Plan) {
     }
 }
 
-/// Somebody's queue is not touched.
+/// The reason for leaving somebody's queue alone.
 fn stays(facts: &Facts) -> String {
     let queue = &facts.queue;
     let handle = queue.root.as_ref().map_or("", |root| root.handle.as_str());
@@ -210,7 +211,7 @@ fn stays(facts: &Facts) -> String {
 
 fn not_the_uplink(facts: &Facts, plan: &Plan) -> Refusal {
     let interface = &facts.interface;
-    // The route may come later, by DHCP or PPP: whoever starts this tries again.
+    // The route may appear later, by DHCP or PPP: the service manager tries again.
     if facts.default_route.elsewhere.is_empty() {
         return Refusal {
             what: format!(
@@ -297,12 +298,12 @@ fn with_rate(
         plan.min_bps = rate.min_bps;
         plan.notes.push(MEASURED.to_owned());
     }
-    // What a gateway takes has passed its filter before a program on the interface sees it.
+    // A gateway filters packets before a program on the interface sees them.
     plan.thins = !matches!(plan.queue, Queue::Gateway { .. });
     Ok(())
 }
 
-/// What a rate that is measured depends on.
+/// What a measured rate depends on.
 const MEASURED: &str = "the rate is measured by the TCP timestamps of what passes; until \
                         something waits behind the interface, and without timestamps, it is the \
                         greatest";
@@ -322,7 +323,7 @@ fn because_of_cake(facts: &Facts) -> String {
     }
 }
 
-/// What else is worth saying.
+/// Adds notes on anything else worth knowing.
 fn remarks(facts: &Facts, plan: &mut Plan) {
     let mut note = |text: String| plan.notes.push(text);
     if !facts.link.up {

@@ -5,7 +5,7 @@ use ackwise_netdev::surroundings::{Device, Link};
 use super::super::facts::{self, AtWork, DefaultRoute, Forwards, Kernel, Root};
 use super::*;
 
-/// A host with a default route through eth0, on a kernel with everything.
+/// A host with a default route through eth0, on a kernel that supports everything.
 fn host() -> Facts {
     Facts {
         interface: "eth0".to_owned(),
@@ -37,7 +37,7 @@ fn host() -> Facts {
     }
 }
 
-/// The facts of [`host`], but of a router.
+/// The facts of [`host`], changed to a router.
 fn router() -> Facts {
     Facts {
         forwards: Forwards {
@@ -89,7 +89,7 @@ const GATEWAY: Queue = Queue::Gateway {
     overhead: 0,
 };
 
-/// One line of the table: what is said is a part of the reasons and notes.
+/// One line of the table; its texts are parts of the reasons and notes.
 struct Case {
     facts: Facts,
     asked: Asked,

@@ -1,4 +1,4 @@
-//! `ackwise down`, and putting back what a killed `ackwise up` has left.
+//! `ackwise down`, and restoring what a killed `ackwise up` left.
 
 use std::time::{Duration, Instant};
 
@@ -17,26 +17,26 @@ use super::{Record, registry};
 use crate::linux::cli::up::DownArgs;
 use crate::linux::several::Several;
 
-/// How long an `ackwise up` that was told to stop may take: what it holds leaves first.
+/// How long an `ackwise up` that was told to stop may take: withheld ACKs leave first.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// The pause between two looks.
+/// The interval at which a process is polled.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// What `ackwise down` did for one interface.
 #[derive(Serialize)]
 struct Done {
     interface: String,
-    /// Whether its process ran, and was told to end.
+    /// Whether its process was running, and was told to end.
     ran: bool,
-    /// The kind of the root queue that is there again.
+    /// The kind of the restored root queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     restored: Option<String>,
-    /// The kind of the one that somebody else has set meanwhile.
+    /// The kind of the root queue that somebody else has set meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]
     stays: Option<String>,
 }
 
-/// Ends one, or all of this network namespace.
+/// Ends one `ackwise up`, or all of this network namespace.
 pub fn down(args: &DownArgs, format: Format) -> anyhow::Result<()> {
     let netns = netns_inode().context("reading the network namespace's inode")?;
     let running = registry().list()?.into_iter().map(|record| (record, true));
@@ -84,10 +84,10 @@ pub fn down(args: &DownArgs, format: Format) -> anyhow::Result<()> {
     ended.conclude()
 }
 
-/// Removes the filters that a killed one has left on clsact, which let every packet pass. Returns
+/// Removes the filters that a killed daemon left on clsact, which let every packet pass. Returns
 /// whether there were any.
 fn clear_up(name: &str) -> bool {
-    // Where somebody is at work they are in use.
+    // Filters of a running daemon are in use and stay.
     let any = [
         datapath::clear_up(name).unwrap_or(false),
         gateway::clear_up(name).unwrap_or(false),
@@ -119,7 +119,7 @@ fn line(done: &Done) -> String {
     format!("{}: {ended}{queue}\n", done.interface)
 }
 
-/// Ends a process, or clears up after a killed one.
+/// Ends a process, or cleans up after a killed one.
 fn end(record: &Record, runs: bool) -> anyhow::Result<Done> {
     if runs {
         stop(record)?;
@@ -135,7 +135,7 @@ fn end(record: &Record, runs: bool) -> anyhow::Result<Done> {
                 drop(put_back(entry)?);
                 break;
             }
-            // The next one has it already: the last one has ended.
+            // The next process holds it already, so the last one has ended.
             Err(TakeError::Held(Some(other))) if other.pid != record.pid => break,
             Err(TakeError::Held(_)) if began.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
             Err(TakeError::Held(_)) => bail!(
@@ -147,7 +147,8 @@ fn end(record: &Record, runs: bool) -> anyhow::Result<Done> {
             Err(TakeError::Registry(error)) => return Err(error.into()),
         }
     }
-    // One that was killed may have been told to end all the same, as long as what clears up after it runs.
+    // A killed process counts as running while its cleanup process runs, and may have been stopped
+    // above; its filters may be left.
     if let Some(name) = ifreq::name_at(record.index) {
         clear_up(&name);
     }
@@ -160,7 +161,8 @@ fn end(record: &Record, runs: bool) -> anyhow::Result<Done> {
     if let Some(replaced) = &record.replaced {
         let all = Netlink::open().and_then(|mut netlink| netlink.qdiscs(replaced.index));
         let all = all.context("looking at the queue that is there now")?;
-        // An interface that is gone has none, and ours is that of the next `ackwise up`.
+        // An interface that is gone has no root, and a root of ours is that of the next `ackwise
+        // up`.
         let is_other = |it: &Qdisc| it.is_root() && !it.is_ours();
         if let Some(now) = all.into_iter().find(is_other) {
             if is_back(replaced.found.as_ref(), &now) {
@@ -173,13 +175,13 @@ fn end(record: &Record, runs: bool) -> anyhow::Result<Done> {
     Ok(done)
 }
 
-/// Whether the root that was found is the one that is there now.
+/// Whether the current root is the one that was found before.
 fn is_back(found: Option<&Qdisc>, now: &Qdisc) -> bool {
     match found {
         Some(found) if !found.is_default() => {
             (&found.kind, found.handle) == (&now.kind, now.handle)
         }
-        // The kernel makes its own again, of the kind that is its default by then.
+        // The kernel recreates its own queue, of its default kind at that time.
         _ => now.is_default(),
     }
 }
@@ -198,10 +200,10 @@ fn stop(record: &Record) -> anyhow::Result<()> {
     }
 }
 
-/// Puts back what a killed process has left, by its record.
+/// Restores what a killed process left, from its record.
 ///
 /// # Errors
-/// The kernel refuses; the record stays.
+/// If the kernel refuses; the record stays.
 pub(super) fn put_back(entry: Entry<Record>) -> anyhow::Result<Entry<Record>> {
     let replaced = entry.leftover.as_ref().and_then(|it| it.replaced.clone());
     let Some(replaced) = replaced else {

@@ -11,27 +11,28 @@ use serde::Serialize;
 
 use super::{Record, registry};
 
-/// Where an interface stands.
+/// The state of an interface and its surroundings.
 #[derive(Debug, Clone, Serialize)]
 pub struct Facts {
     pub interface: String,
     #[serde(skip)]
     pub index: u32,
     pub link: Link,
-    /// `None`: sysfs is not there, or shows another network namespace.
+    /// `None` if sysfs is missing, or shows another network namespace.
     pub device: Option<Device>,
     pub default_route: DefaultRoute,
     pub forwards: Forwards,
     pub queue: Queue,
-    /// `None`: the registry of daemons may not be read.
+    /// `None` if the registry of daemons may not be read.
     pub at_work: Option<Vec<AtWork>>,
-    /// A killed `ackwise up` has left a queue, and `queue` is the one that is put back first.
+    /// Whether a killed `ackwise up` left its queue; `queue` is then the one that is restored
+    /// first.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub left_by_killed: bool,
     pub kernel: Kernel,
 }
 
-/// Where packets to everywhere leave.
+/// Where the default routes lead.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct DefaultRoute {
     pub v4: bool,
@@ -50,12 +51,12 @@ pub struct Forwards {
 /// The queue of the interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Queue {
-    /// The root; an interface that is down may have none.
+    /// The root queue discipline. An interface that is down may have none.
     pub root: Option<Root>,
     pub owner: Owner,
-    /// What sqm-scripts make for the interface is there.
+    /// Whether the ifb device that sqm-scripts make for the interface exists.
     pub sqm: bool,
-    /// The root as the kernel lists it, for the way back.
+    /// The root as the kernel lists it, to restore it.
     #[serde(skip)]
     pub found: Option<Qdisc>,
 }
@@ -64,41 +65,41 @@ pub struct Queue {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Root {
     pub kind: String,
-    /// As tc writes it: `8001:`.
+    /// The handle as tc writes it: `8001:`.
     pub handle: String,
-    /// The rate of a cake that shapes.
+    /// The rate, if it is a shaping cake.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
 }
 
-/// Whose the queue is.
+/// Who has set the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Owner {
-    /// The kernel's own, as every interface has one.
+    /// The kernel's own default queue.
     Kernel,
-    /// That of an `ackwise up`, which runs or was killed.
+    /// The queue of an `ackwise up`, which runs or was killed.
     Ackwise,
-    /// Somebody has set it; it does not shape, and can be put back as it is.
+    /// A queue that somebody has set, which does not shape and can be restored.
     SomebodyPlain,
-    /// Somebody has set it, and it may shape, or cannot be put back.
+    /// A queue that somebody has set, which may shape or cannot be restored.
     Somebody,
 }
 
-/// A daemon of ackwise that has the interface.
+/// An ackwise daemon that holds the interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AtWork {
     pub what: &'static str,
     pub pid: u32,
 }
 
-/// What the kernel has.
+/// What the kernel supports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Kernel {
     pub release: String,
-    /// tcx links, by the version (Linux 6.6).
+    /// Whether it has tcx links, by its version (Linux 6.6).
     pub tcx: bool,
-    /// The queue discipline cake; `None` if that cannot be told without root.
+    /// Whether it has the cake queue discipline; `None` if that cannot be told without root.
     pub cake: Option<bool>,
 }
 
@@ -113,7 +114,7 @@ impl Forwards {
         self.v4 == Some(true) || self.v6 == Some(true)
     }
 
-    /// Whether neither version says.
+    /// Whether the answer is missing for both IP versions.
     pub fn unknown(&self) -> bool {
         self.v4.is_none() && self.v6.is_none()
     }
@@ -132,11 +133,11 @@ impl Facts {
     /// Asks the kernel and the registry.
     ///
     /// # Errors
-    /// There is no such interface, or the kernel does not answer.
+    /// If there is no such interface, or the kernel does not answer.
     pub fn gather(name: &str) -> Result<Self, Netdev> {
         let missing = || Netdev::NoInterface(name.to_owned());
         let index = ifreq::index_of(name).ok_or_else(missing)?;
-        // What /proc and /sys say is found by no other name.
+        // /proc and /sys know the interface by no other name.
         let own_name = ifreq::own_name(index, name);
         let mut netlink = Netlink::open().map_err(Netdev::system("open a netlink socket"))?;
         let link = netlink.link(index);
@@ -168,8 +169,9 @@ impl Facts {
         })
     }
 
-    /// The facts as `ackwise up` will find them, for one who does not claim the interface: who is up
-    /// there goes before what it is made of, and what a killed one has replaced is put back first.
+    /// The facts as `ackwise up` would find them, without claiming the interface. A running
+    /// `ackwise up` is reported instead of its attachments, and the queue that a killed one
+    /// replaced counts as restored.
     ///
     /// # Errors
     /// As [`Facts::gather`].
@@ -198,13 +200,14 @@ impl Facts {
 }
 
 impl Queue {
-    /// Whether it is still what it was. The kernel makes its own queue anew when the interface comes up.
+    /// Whether the queue is unchanged. The kernel recreates its own queue when the interface comes
+    /// up.
     pub fn is_still(&self, before: &Queue) -> bool {
         let are_the_kernel_s = [before.owner, self.owner] == [Owner::Kernel; 2];
         self == before || are_the_kernel_s
     }
 
-    /// The root that somebody will put back; without one the kernel makes its own.
+    /// Describes the queue after `found` is restored; `None` is the kernel's own.
     fn become_again(&mut self, found: Option<Qdisc>) {
         self.owner = found
             .as_ref()
@@ -251,7 +254,7 @@ fn queue(netlink: &mut Netlink, name: &str, index: u32) -> std::io::Result<Queue
     })
 }
 
-/// Whose the queue disciplines of an interface are, if the root has so many filters.
+/// Who has set the queue disciplines of an interface, given the number of filters on the root.
 fn owner(all: &[Qdisc], filters: usize) -> Owner {
     let Some(root) = all.iter().find(|qdisc| qdisc.is_root()) else {
         return Owner::Kernel;
@@ -268,8 +271,8 @@ fn owner(all: &[Qdisc], filters: usize) -> Owner {
     }
 }
 
-/// The device by which sqm-scripts shape what arrives on an interface. They cut its name to the 15 bytes
-/// that the kernel takes; here a character is not cut in two.
+/// The device by which sqm-scripts shape what arrives on an interface. They cut its name to the 15
+/// bytes that the kernel takes; this cuts at a character boundary.
 fn sqm_device(name: &str) -> String {
     let device = format!("ifb4{name}");
     let end = (0..=15).rev().find(|at| device.is_char_boundary(*at));
@@ -278,7 +281,7 @@ fn sqm_device(name: &str) -> String {
 
 fn at_work(name: &str) -> Option<Vec<AtWork>> {
     let mut found = Vec::new();
-    // Each says that nobody is there, too, by an error.
+    // The calls below return an error also if there is no daemon.
     ackwise_datapath::control::list().ok()?;
     if let Ok(holder) = ackwise_datapath::control::holder(name) {
         found.push(AtWork {
@@ -358,7 +361,7 @@ mod tests {
         ] {
             assert!(!now.is_still(before), "{before} and {now}");
         }
-        // Another handle, or other options, are another queue of somebody's.
+        // Another handle, or other options, make it another queue.
         assert!(!queue("fq_codel", 0x2_0000).is_still(&theirs));
         let mut changed = theirs.clone();
         changed.found.as_mut().unwrap().options = vec![1];

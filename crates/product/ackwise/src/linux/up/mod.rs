@@ -1,8 +1,9 @@
-//! `ackwise up`: finds out where an interface stands, decides, and does it until it is told to end.
+//! `ackwise up`: examines an interface, decides what helps there, and does it until it is told to
+//! end.
 //!
-//! A root queue that is replaced is put back by a process of its own (`ackwise-guard`), which
-//! outlives this one. If both are killed, the record in the registry says what was there: `ackwise
-//! down` and the next `ackwise up` put it back.
+//! A separate process (`ackwise-guard`), which outlives this one, restores a root queue that was
+//! replaced. If both processes are killed, the record in the registry says what was there: `ackwise
+//! down` and the next `ackwise up` restore it.
 
 mod all;
 pub mod check;
@@ -47,7 +48,7 @@ use facts::Facts;
 use reload::Reloader;
 use settings::Settings;
 
-/// An `ackwise up`, as the registry has it.
+/// The registry's record of an `ackwise up`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
     pid: u32,
@@ -55,18 +56,18 @@ struct Record {
     index: u32,
     /// The inode of the network namespace.
     netns: u64,
-    /// Whether the queue is a gateway's.
+    /// Whether it runs the queue of a gateway.
     gateway: bool,
-    /// What is to be put back.
+    /// The root queue to restore.
     replaced: Option<Replaced>,
 }
 
 fn registry() -> Registry<Record> {
-    // What a killed one has replaced is wanted by whoever puts it back.
+    // The record of a killed process is kept if there is a queue to restore.
     Registry::new("up", |record| record.replaced.is_some())
 }
 
-/// Decides and does it, or explains what it would do, on one interface or on all.
+/// Runs `ackwise up`, or explains what it would do, on one interface or on all.
 pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
     match &args.interface {
         Some(name) => up_one(args, name, global.format),
@@ -77,8 +78,8 @@ pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Whether SIGHUP asks for the file to be read again. At a terminal it says that the terminal is gone,
-/// and ends what runs there.
+/// Whether SIGHUP is a request to read the file again. At a terminal it means that the terminal is
+/// gone, and ends the process.
 fn is_hangup_a_request() -> bool {
     !std::io::stdin().is_terminal() && !std::io::stdout().is_terminal() && !out::watched()
 }
@@ -89,7 +90,7 @@ fn up_one(args: &UpArgs, name: &str, format: Format) -> anyhow::Result<()> {
         return explain(name, &settings, format);
     }
     let index = ifreq::index_of(name).ok_or_else(|| Netdev::NoInterface(name.to_owned()))?;
-    // Before any thread is started, so that all of them leave signals to this one.
+    // Block signals before any thread starts, so that every thread leaves them to this one.
     let supervisor = Supervisor::new()?;
     let claim = claim(name, index)?;
     let facts = Facts::gather(name)?;
@@ -110,7 +111,7 @@ fn up_one(args: &UpArgs, name: &str, format: Format) -> anyhow::Result<()> {
     }
 }
 
-/// What is done, or why that cannot be done.
+/// What is to be done, or why it cannot be done.
 fn plan(facts: &Facts, settings: &Settings) -> anyhow::Result<Plan> {
     let mut plan = decide(facts, &settings.asked).map_err(refused)?;
     if let Some(file) = &settings.file {
@@ -145,7 +146,7 @@ fn explain(interface: &str, settings: &Settings, format: Format) -> anyhow::Resu
             Ok(plan) => json!({ "plan": plan, "policy": policy.to_string() }),
             Err(error) => json!({ "refused": error.to_string() }),
         };
-        // A line, so that those of `--all` are JSON Lines.
+        // One line per interface, so that the output of `--all` is JSON Lines.
         let explained = json!({ "facts": facts, "decision": decision });
         out::print(&format!("{explained}\n"))?;
         return plan.map(|_| ());
@@ -162,7 +163,7 @@ fn refused(refusal: Refusal) -> anyhow::Error {
     anyhow!("{what}")
 }
 
-/// Takes the right to be up on an interface, and puts back what a killed one has left there.
+/// Claims the interface in the registry, and restores what a killed `ackwise up` left there.
 fn claim(name: &str, index: u32) -> anyhow::Result<Entry<Record>> {
     let key = Key::here(&index.to_string())?;
     let entry = registry().take(&key).map_err(|error| match error {
@@ -180,14 +181,15 @@ fn claim(name: &str, index: u32) -> anyhow::Result<Entry<Record>> {
     down::put_back(entry)
 }
 
-/// Does something in a thread of its own. Without one it is not done, and the log says so.
+/// Runs `act` in a thread of its own. If no thread can be started, this is logged and `act` does
+/// not run.
 fn beside(act: impl FnOnce() + Send + 'static) {
     if let Err(error) = std::thread::Builder::new().spawn(act) {
         tracing::error!("no thread can be started: {error}");
     }
 }
 
-/// Ends what reads the file again, which the supervisor keeps a reference to.
+/// Ends the reloader when dropped, since the supervisor keeps a reference to it.
 struct EndOnDrop(Arc<Reloader>);
 
 impl Drop for EndOnDrop {
@@ -196,7 +198,7 @@ impl Drop for EndOnDrop {
     }
 }
 
-/// Everything that is known before anything is touched.
+/// Everything that is determined before anything is changed.
 struct Run<'a> {
     args: &'a UpArgs,
     settings: Settings,
@@ -227,21 +229,21 @@ impl Run<'_> {
             Role::Router | Role::Inside => Position::Router,
         };
         options.attach = self.args.attach_mode.into();
-        // A cake that shapes is where packets wait, and it separates flows. One whose rate is measured
-        // does not until that is known.
+        // A shaping cake is where packets wait, and it separates flows. A cake at a measured rate
+        // does not shape until that rate is known.
         let root = self.facts.queue.root.as_ref();
         let shapes = matches!(self.plan.queue, Queue::Cake(_)) && self.plan.min_bps.is_none();
         options.fair_queue =
             shapes || root.is_some_and(|root| root.kind == "cake" && root.rate_bps.is_some());
-        // In a cake of our own ACKs have half of the rate while others want it, and go first
-        // with that. Else each flow of theirs has as much as an upload.
+        // In our own cake ACKs go first, with up to half of the rate while others want it.
+        // Otherwise each flow of ACKs would get as much as an upload.
         if matches!(self.plan.queue, Queue::Cake(_)) {
             options.ack_priority = qdisc::VIDEO_TIN;
         }
         options
     }
 
-    /// Thins, and puts a cake behind that.
+    /// Attaches the datapath, with a cake behind it if asked for.
     fn datapath(&self, mut claim: Entry<Record>, cake: Option<&Cake>) -> anyhow::Result<()> {
         let options = self.options();
         let listener = self.settings.metrics.as_ref();
@@ -254,8 +256,8 @@ impl Run<'_> {
             index,
             found: self.facts.queue.found.clone(),
         });
-        // First the record, then who puts it back, then the change: whatever ends this process in
-        // between, nothing stays changed.
+        // First the record, then the guard, then the change: wherever this process ends, nothing
+        // stays changed.
         claim.publish(&self.record(replaced.clone())?)?;
         claim.guard(replaced.as_ref())?;
         if let Some(cake) = cake {
@@ -279,11 +281,11 @@ impl Run<'_> {
         let server = server.transpose()?;
         shared.set(prepared.start()?);
         let reloader = self.reloader(Some(shared.clone()), setter);
-        // Whatever goes wrong from here on: the guard waits for the end of all that sets the rate.
+        // Also on errors below: the guard waits until all that set the rate have ended.
         let _end = EndOnDrop(Arc::clone(&reloader));
         let control = self.obey(&reloader, control)?;
         self.begun(server.as_ref())?;
-        // Until these are dropped, which is before the guard puts the queue back.
+        // These run until they are dropped, which is before the guard restores the queue.
         let is_fixed = cake.is_some() && autorate.is_none();
         let autorate = autorate.map(|it| self.measure(it, &shared)).transpose()?;
         let here = (self.facts.interface.as_str(), index);
@@ -299,25 +301,26 @@ impl Run<'_> {
                 position,
             };
             match guarded.watch(&guard, self.until(), self.format, summary::line)? {
-                // Another policy, or another guard: what was found out before does not count.
+                // The policy or the guard is another: earlier findings do not count.
                 Outcome::Ended(Ended::Renewed) => shared.pause(false)?,
                 outcome => break outcome,
             }
         };
         let why = reason(outcome, "ackwise down");
         self.supervisor.stopping();
-        // Who reads the file again at the moment does not hold this up.
+        // A reload in progress does not delay the end.
         shared.end_renewals();
         drop(control);
         reloader.end();
         drop((autorate, queue));
         self.end_datapath(shared.take()?, claim, why)?;
-        // No client of the metrics may delay what is above.
+        // Last, so that no client of the metrics delays the steps above.
         drop(server);
         Ok(())
     }
 
-    /// While the programs were loaded somebody may have set a queue, which is not ours to replace.
+    /// Checks again that the queue may be replaced: somebody may have set one while the programs
+    /// were loaded.
     fn look_again(&self) -> anyhow::Result<()> {
         let before = &self.facts.queue;
         let now = Facts::gather(&self.facts.interface)?.queue;
@@ -330,7 +333,7 @@ impl Run<'_> {
         )
     }
 
-    /// Everything that a measured rate takes, if it is to be measured.
+    /// Prepares the measurement of the rate, if it is to be measured.
     fn autorate(&self, claim: &Entry<Record>, cake: &Cake) -> anyhow::Result<Option<Autorate>> {
         let Some(min_bps) = self.plan.min_bps else {
             return Ok(None);
@@ -357,7 +360,7 @@ impl Run<'_> {
             tracing::warn!("{interface}: the rate is not measured any more: {why}");
             if format == Format::Json {
                 let event = json!({ "event": "rate-halted", "interface": interface, "why": why });
-                // Nobody listens any more; the warning is said.
+                // A failed print means that nobody reads the output; the warning is logged.
                 let _ = out::print(&format!("{event}\n"));
             }
         });
@@ -374,13 +377,13 @@ impl Run<'_> {
         Reloader::new(args, interface, self.format, settings, datapath, rate)
     }
 
-    /// Has the file read again when somebody asks for it.
+    /// Serves requests to read the file again.
     fn obey(&self, reloader: &Arc<Reloader>, listener: Listener) -> anyhow::Result<Server> {
         if is_hangup_a_request() {
             let reloader = Arc::clone(reloader);
             self.supervisor.on_hangup(move || {
                 let reloader = Arc::clone(&reloader);
-                // The service manager hears of this process meanwhile.
+                // In a thread of its own, so that this one keeps answering the service manager.
                 beside(move || drop(reloader.reload()));
             });
         }
@@ -403,7 +406,7 @@ impl Run<'_> {
         self.check_restored(restored)
     }
 
-    /// The queue of a gateway, the one that it has by default.
+    /// Runs the gateway with its default queue.
     fn gateway(
         &self,
         mut claim: Entry<Record>,

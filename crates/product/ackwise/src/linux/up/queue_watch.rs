@@ -1,4 +1,5 @@
-//! Says that somebody has replaced the cake at a fixed rate. One whose rate is measured is looked at anyway.
+//! Warns if somebody replaces a cake at a fixed rate. A cake whose rate is measured is watched
+//! anyway.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +13,10 @@ use serde_json::json;
 
 use crate::linux::shared_datapath::SharedDatapath;
 
-/// The pause between two looks.
+/// The interval between checks.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Looks at the root queue of an interface until it is another one, or until the worker is dropped.
+/// Polls the root queue of an interface until it is replaced, or until the worker is dropped.
 pub fn start(
     (interface, index): (&str, u32),
     format: Format,
@@ -28,7 +29,7 @@ pub fn start(
     let worker = Worker::spawn("ackwise-root", lifecycle, move || {
         drop_realtime();
         while !life.wait_stop(LOOK) {
-            // An interface that is gone ends everything else as well.
+            // A missing interface ends everything else as well.
             let Ok(all) = netlink.qdiscs(index) else {
                 continue;
             };
@@ -51,7 +52,7 @@ fn say(interface: &str, root: &Qdisc, format: Format) {
     );
     if format == Format::Json {
         let event = json!({ "event": "queue-replaced", "interface": interface, "now": kind });
-        // Nobody listens any more; the warning is said.
+        // A failed print means that nobody reads the output; the warning is logged.
         let _ = out::print(&format!("{event}\n"));
     }
 }

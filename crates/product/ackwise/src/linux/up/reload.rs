@@ -1,9 +1,9 @@
-//! `ackwise reload`, and SIGHUP: the configuration file is read again, while everything runs.
+//! `ackwise reload` and SIGHUP: read the configuration file again while everything runs.
 //!
-//! A process does on its interface what can be done in place: other parameters of the policy, another
-//! guard, another fixed rate of cake. Its attachments, the state of its flows and what is held stay.
-//! It says what else the file asks for. `ackwise up --all` has kept its rights, and starts the
-//! process of such an interface anew.
+//! A process changes on its interface what can be changed in place: the parameters of the policy,
+//! the guard, and the fixed rate of cake. Its attachments, the state of its flows and held ACKs
+//! stay. It reports what else the file asks for. `ackwise up --all`, which has kept its privileges,
+//! restarts the process of such an interface.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -35,9 +35,10 @@ pub struct Reloader {
     index: u32,
     format: Format,
     now: Mutex<Settings>,
-    /// Unless the queue is a gateway's.
+    /// `None` if the queue is a gateway's.
     datapath: Option<SharedDatapath>,
-    /// Where cake has a rate that is not measured. Whoever puts the queue back waits until it is gone.
+    /// Sets the fixed rate of a cake; `None` otherwise. The process that restores the queue waits
+    /// until this is dropped.
     rate: Mutex<Option<RateSetter>>,
 }
 
@@ -61,7 +62,7 @@ impl Reloader {
         })
     }
 
-    /// Changes nothing from now on, when what it does is done.
+    /// Waits for a reload in progress, and changes nothing from then on.
     pub fn end(&self) {
         let _now = self.lock();
         drop(self.setter().take());
@@ -75,13 +76,13 @@ impl Reloader {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The policy and its guard, as they are now.
+    /// The current policy and its guard.
     pub fn guarded(&self) -> (String, GuardArgs) {
         let now = self.lock();
         (now.policy.to_string(), now.guard.clone())
     }
 
-    /// Reads the file, changes what can be changed, and says so.
+    /// Reads the file, changes what can be changed in place, and reports it.
     pub fn reload(&self) -> anyhow::Result<Vec<Reloaded>> {
         let done = self.try_reload().map(|done| vec![done]);
         say(&done, self.format);
@@ -89,7 +90,7 @@ impl Reloader {
     }
 
     fn try_reload(&self) -> anyhow::Result<Reloaded> {
-        // One after the other.
+        // One reload at a time.
         let mut now = self.lock();
         let wanted = Settings::again(&self.args, &self.interface)?;
         let mut done = Reloaded::of(&self.interface);
@@ -110,7 +111,7 @@ impl Reloader {
         Ok(done)
     }
 
-    /// The policy and its guard. The gateway's queue has neither.
+    /// Renews the policy and its guard. The gateway's queue has neither.
     fn renew(
         &self,
         now: &mut Settings,
@@ -143,7 +144,7 @@ impl Reloader {
         Ok(())
     }
 
-    /// The rate of cake, if both are fixed.
+    /// Sets the rate of cake, if the old and the new one are fixed.
     fn set_rate(
         &self,
         now: &mut Settings,
@@ -160,7 +161,7 @@ impl Reloader {
         }
         setter.set(new.bps).context("setting the rate of cake")?;
         let began = Instant::now();
-        // The kernel counts bytes a second.
+        // The kernel counts in bytes per second.
         while self.cake_rate_bps()? != Some((new.bps / 8).max(1) * 8) {
             if began.elapsed() > RATE_PATIENCE {
                 bail!("the rate of cake is not set: its root queue was replaced by somebody else");
@@ -181,7 +182,7 @@ impl Reloader {
     }
 }
 
-/// Asks those that are up to read their file again.
+/// Asks the running `ackwise up` to read their file again.
 pub fn reload(args: &ReloadArgs, format: Format) -> anyhow::Result<()> {
     let netns = netns_inode().context("reading the network namespace's inode")?;
     let mut asked = Asked::default();
@@ -189,7 +190,7 @@ pub fn reload(args: &ReloadArgs, format: Format) -> anyhow::Result<()> {
         asked.everyone_of_all(netns)?;
     }
     let index = args.interface.as_deref().and_then(ifreq::index_of);
-    // Those would read the same file.
+    // The others would read the same file.
     let running = match asked.mistakes[..] {
         [] => registry().list()?,
         _ => Vec::new(),
@@ -213,7 +214,7 @@ pub fn reload(args: &ReloadArgs, format: Format) -> anyhow::Result<()> {
     asked.conclude(args.interface.as_deref(), format)
 }
 
-/// What those that were asked have said.
+/// The answers of the processes that were asked.
 #[derive(Default)]
 struct Asked {
     done: Vec<Reloaded>,
@@ -239,7 +240,7 @@ impl Asked {
         Ok(())
     }
 
-    /// One that fails does not keep the others from it.
+    /// Asks one process. Its failure does not keep the others from being asked.
     fn one(&mut self, record: &Record) {
         match ask(&UPS, &socket_path(record), record.pid) {
             Ok(answer) => self.take(answer),

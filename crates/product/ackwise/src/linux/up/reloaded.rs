@@ -1,5 +1,5 @@
-//! What is said about a reload: by whoever asks for it, by those that are up on one interface, and by
-//! the first process of `ackwise up --all`.
+//! The report of a reload: by `ackwise reload`, by the process of one interface, and by the first
+//! process of `ackwise up --all`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,17 +14,17 @@ use serde_json::json;
 
 use super::{Record, registry};
 
-/// How long a process may take: the kernel's verifier looks at programs, and one that is started
-/// anew lets out first what it holds.
+/// How long a process may take: the kernel's verifier checks programs, and a process that is
+/// restarted first sends the ACKs that it holds.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// What one that is up can be asked.
+/// What a running process can be asked.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
     Reload,
 }
 
-/// What became of the file.
+/// The outcome of reading the file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
@@ -33,17 +33,17 @@ pub enum Answer {
     Mistake(Vec<String>),
 }
 
-/// What became of one interface.
+/// The outcome for one interface.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Reloaded {
     pub interface: String,
-    /// What is another now.
+    /// What has changed.
     pub changed: Vec<String>,
-    /// The keys whose values take another process.
+    /// The keys whose new values need a new process.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<String>,
-    /// What was tried and failed.
+    /// What failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }
@@ -69,10 +69,10 @@ impl Reloaded {
     }
 }
 
-/// Those that are up on one interface.
+/// The processes that are up on one interface.
 pub const UPS: Service<Answer, Request> = Service::new("up");
 
-/// Answers with what `reload` did, until the server is dropped.
+/// Answers requests with the outcome of `reload`, until the server is dropped.
 pub fn serve(
     service: &Service<Answer, Request>,
     listener: Listener,
@@ -89,7 +89,7 @@ pub fn serve(
     server.context("starting the control thread")
 }
 
-/// Says what a reload did that nobody waits for, or that somebody else has asked for.
+/// Reports a reload that nobody waits for, or that another process asked for.
 pub fn say(done: &anyhow::Result<Vec<Reloaded>>, format: Format) {
     let said = match done {
         Ok(all) => all.iter().try_for_each(|one| match format {
@@ -116,7 +116,7 @@ pub fn say(done: &anyhow::Result<Vec<Reloaded>>, format: Format) {
     }
 }
 
-/// The first process, as the registry has it.
+/// The first process of `ackwise up --all`, as recorded in the registry.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct First {
     pub pid: u32,
@@ -135,14 +135,14 @@ impl First {
 
 const KIND: &str = "all";
 const NAME: &str = "up";
-/// The first processes; there is one in a network namespace.
+/// The first processes of `ackwise up --all`, one per network namespace.
 pub const FIRST: Service<Answer, Request> = Service::new(KIND);
 
 pub fn firsts() -> Registry<First> {
     Registry::new(KIND, |_| false)
 }
 
-/// Asks one.
+/// Asks one process to reload.
 pub fn ask(service: &Service<Answer, Request>, path: &Path, pid: u32) -> anyhow::Result<Answer> {
     let answer = service.ask_within(PATIENCE, path, Request::Reload);
     answer.map_err(|error| match error {
@@ -151,7 +151,7 @@ pub fn ask(service: &Service<Answer, Request>, path: &Path, pid: u32) -> anyhow:
     })
 }
 
-/// Where one that is up on an interface is asked.
+/// The socket of the process that is up on an interface.
 pub(super) fn socket_path(record: &Record) -> PathBuf {
     registry().socket_path(&Key {
         netns: record.netns,

@@ -1,4 +1,4 @@
-//! What is asked for on one interface: by arguments, or else by the configuration file.
+//! The settings for one interface: from arguments, or else from the configuration file.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
@@ -15,30 +15,30 @@ use crate::linux::cli::ab::{GUARD_EVERY, GuardArgs};
 use crate::linux::cli::up::{CONFIG, UpArgs};
 use crate::linux::shared_daemon::listen;
 
-/// What is asked for on one interface.
+/// The settings for one interface.
 #[derive(Clone)]
 pub struct Settings {
     pub asked: Asked,
     pub policy: Config,
     pub guard: GuardArgs,
-    /// The option of a policy that somebody wants here, if any: the gateway's queue has no policy.
+    /// The policy option that was given, if any: the gateway's queue has no policy.
     pub wants: Option<&'static str>,
     pub metrics: Option<Metrics>,
     pub user: Option<String>,
-    /// The file that has something to say of the interface.
+    /// The file that describes the interface.
     pub file: Option<PathBuf>,
 }
 
-/// Where metrics are served, and who says so.
+/// Where metrics are served, and where that was asked for.
 #[derive(Clone)]
 pub struct Metrics {
     pub address: SocketAddr,
-    /// The place in the file; `None` if an argument says so.
+    /// The place in the file; `None` if it was an argument.
     place: Option<(Source, Span)>,
 }
 
 impl Metrics {
-    /// Listens there. What is wrong is said of the option or of the place in the file.
+    /// Listens on the address. An error names the option or the place in the file.
     pub fn listen(&self) -> anyhow::Result<TcpListener> {
         let Some((source, span)) = &self.place else {
             return Ok(listen(self.address)?);
@@ -54,7 +54,7 @@ impl Metrics {
     }
 }
 
-/// The configuration file: the one that is named, or else the usual one if it is there. One that
+/// The configuration file: the one that is named, or else the default one if it exists. A file that
 /// cannot be read is an error.
 fn file(
     named: Option<&Path>,
@@ -67,13 +67,13 @@ fn file(
     }
 }
 
-/// Whether nothing has this name; a link that leads nowhere has.
+/// Whether the path does not exist. A dangling symbolic link exists.
 pub fn is_missing(path: &Path) -> bool {
     let found = path.symlink_metadata();
     found.is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
-/// What thins, unless something else is asked for.
+/// The policy if none is asked for.
 pub fn default_policy() -> Config {
     policy::configure("adaptive", &[]).expect("it is a policy")
 }
@@ -84,14 +84,13 @@ impl Settings {
         self.metrics.as_ref().map(|it| it.address)
     }
 
-    /// The settings, read once more while the program runs: no mistake anywhere in the file is
-    /// passed over.
+    /// The settings, read again while the program runs. Any mistake in the file is an error.
     pub fn again(args: &UpArgs, name: &str) -> anyhow::Result<Self> {
         let file = file(args.config.as_deref(), load_with_policies)?;
         Self::from_file(args, name, file)
     }
 
-    /// Arguments, and what they leave open from the file.
+    /// The settings from the arguments, completed from the file.
     pub fn of(args: &UpArgs, name: &str) -> anyhow::Result<Self> {
         let file = file(args.config.as_deref(), |path| Interfaces::load(path))?;
         Self::from_file(args, name, file)
@@ -179,7 +178,7 @@ fn guard(args: &UpArgs, described: Option<Guard>) -> GuardArgs {
     }
 }
 
-/// A policy that the datapath can run.
+/// Parses a policy that the datapath can run.
 fn in_the_datapath(text: &str) -> Result<Config, BadInput> {
     let config = policy::configure(text, &[])?;
     let fits = config.policy().check(Capabilities::DATAPATH);
@@ -190,7 +189,7 @@ fn in_the_datapath(text: &str) -> Result<Config, BadInput> {
     Ok(config)
 }
 
-/// A policy of the file, or what is wrong with it.
+/// Parses a policy from the file, or says what is wrong with it.
 fn policy_named(text: &str) -> Result<Config, String> {
     in_the_datapath(text).map_err(|error| {
         let said = error.to_string();
@@ -199,7 +198,7 @@ fn policy_named(text: &str) -> Result<Config, String> {
     })
 }
 
-/// The policy of an interface in the file. A mistake has its place there.
+/// The policy of an interface in the file. An error names its place there.
 fn policy_of(file: &Interfaces, interface: &Interface) -> Result<Config, ConfigError> {
     let Some(word) = &interface.policy else {
         return Ok(default_policy());
@@ -207,7 +206,7 @@ fn policy_of(file: &Interfaces, interface: &Interface) -> Result<Config, ConfigE
     policy_named(&word.text).map_err(|said| file.source.error_at(&word.span, said))
 }
 
-/// Reads a file, and looks at its policies too.
+/// Reads a file and checks its policies too.
 pub fn load_with_policies(path: &Path) -> Result<Interfaces, ConfigError> {
     Interfaces::load_with_policies(path, |text| policy_named(text).map(drop))
 }

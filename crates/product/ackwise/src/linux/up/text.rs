@@ -1,4 +1,4 @@
-//! What `ackwise up` says to a person.
+//! The texts that `ackwise up` prints for a person.
 
 use ackwise_cli::text::columns;
 use ackwise_netdev::qdisc::{Cake, CakeFilter};
@@ -7,7 +7,7 @@ use super::decision::{Plan, Queue};
 use super::facts::{Facts, Forwards, Owner};
 use crate::linux::rates::rate;
 
-/// What is done, why, and how it is undone: a line each.
+/// What is done, why, and how to undo it, on one line each.
 pub fn three_lines(facts: &Facts, plan: &Plan, policy: &str) -> String {
     let interface = &facts.interface;
     let said = [&plan.why[..], &plan.notes[..]].concat();
@@ -45,7 +45,7 @@ fn is_none(policy: &str) -> bool {
     policy == "none"
 }
 
-/// A rate, or those between which it is measured.
+/// A fixed rate, or the bounds of a measured one.
 pub fn shaped(rate_bps: u64, min_bps: Option<u64>) -> String {
     match min_bps {
         None => rate(rate_bps),
@@ -73,7 +73,7 @@ fn undo(facts: &Facts, plan: &Plan) -> String {
     }
 }
 
-/// The facts, and what follows from them if anything does.
+/// The facts, and the decision if there is one.
 pub fn explain(facts: &Facts, plan: Option<&Plan>, policy: &str) -> String {
     let mut rows = vec![
         ("interface", interface(facts)),
