@@ -1,8 +1,8 @@
-//! The greatest of what was seen of late.
+//! The maximum of recent values.
 
 use crate::Nanos;
 
-/// The time over which a value counts, at least; at most it is twice that.
+/// The shortest time for which a value counts; the longest is twice as long.
 const SPAN: Nanos = 10_000_000_000;
 
 /// The maximum over the last 10 to 20 s.
@@ -17,7 +17,7 @@ pub(crate) struct RecentMax {
 }
 
 impl RecentMax {
-    /// Returns the maximum; 0 if nothing was seen.
+    /// Returns the maximum; 0 without recent values.
     pub fn get(&mut self, now: Nanos) -> u64 {
         let age = now - self.since;
         if age > SPAN {
@@ -35,7 +35,7 @@ impl RecentMax {
         self.running = self.running.max(value);
     }
 
-    /// Forgets what was seen before this value.
+    /// Forgets all earlier values.
     pub fn restart(&mut self, value: u64, now: Nanos) {
         *self = Self {
             running: value,
