@@ -163,7 +163,7 @@ fn what_a_router_pays_for_acks_is_told_apart_and_exact() {
 /// Runs four seconds of writes at this rate, with `adaptive` as it is shipped or with no policy.
 /// Returns the last 1.5 s in two halves: by then the policy has known the CPU's state for at least
 /// a second.
-fn fourth_second(policy: &str, write_bps: Option<u64>) -> [emulated::Span; 2] {
+fn last_halves(policy: &str, write_bps: Option<u64>) -> [emulated::Span; 2] {
     let job = Job {
         duration_ms: 4000,
         write_bps,
@@ -185,21 +185,21 @@ fn adaptive_saves_acks_on_a_short_path_where_the_cpu_is_short_of_time() {
     let goodput = |spans: &[emulated::Span; 2]| {
         spans.iter().map(emulated::Span::goodput_bps).sum::<f64>() / 2.0
     };
-    let stock = fourth_second("none", None);
-    let full = fourth_second("adaptive", None);
+    let stock = last_halves("none", None);
+    let full = last_halves("adaptive", None);
     assert!(per_ack(&stock).iter().all(|n| *n < 2.5), "{stock:?}");
     assert!(per_ack(&full).iter().all(|n| *n > 5.0), "{full:?}");
     let gain = goodput(&full) / goodput(&stock);
     assert!(gain > 1.15, "{gain}: {stock:?}, {full:?}");
     // More than the CPU can do without the policy, but less than it can do with it.
     let more = goodput(&stock) * (1.0 + gain) / 2.0;
-    let relieved = fourth_second("adaptive", Some(more as u64));
+    let relieved = last_halves("adaptive", Some(more as u64));
     assert!(per_ack(&relieved).iter().all(|n| *n > 5.0), "{relieved:?}");
     assert!(
         relieved.iter().all(|s| (0.8..0.96).contains(&s.load())),
         "{relieved:?}"
     );
-    let spare = fourth_second("adaptive", Some((goodput(&stock) * 0.7) as u64));
+    let spare = last_halves("adaptive", Some((goodput(&stock) * 0.7) as u64));
     assert!(per_ack(&spare).iter().all(|n| *n < 2.5), "{spare:?}");
     assert!(spare.iter().all(|s| s.load() < 0.9), "{spare:?}");
 }

@@ -21,7 +21,7 @@ use crate::{Claim, Engine, Error, Held, Lab, Paper, Reproduced};
 pub struct Statkus;
 
 /// A function that adds the results of one part of the paper.
-type Half = fn(&Lab<'_>, &mut Reproduced) -> Result<(), Error>;
+type Part = fn(&Lab<'_>, &mut Reproduced) -> Result<(), Error>;
 
 impl Paper for Statkus {
     fn name(&self) -> &'static str {
@@ -60,14 +60,14 @@ impl Paper for Statkus {
         let mut all = Reproduced::default();
         // Some parts need QEMU and a bzImage, the others User Mode Linux: a machine that lacks
         // one still runs the others.
-        let halves: [(&str, Half); 4] = [
+        let parts: [(&str, Part); 4] = [
             ("slow device", slow::run),
             ("slow device, 100 s", course::run),
             ("virtual time", link::run),
             ("virtual time, a drop", drop::run),
         ];
-        for (name, half) in halves {
-            match half(lab, &mut all) {
+        for (name, part) in parts {
+            match part(lab, &mut all) {
                 Err(Error::Cancelled) => return Err(Error::Cancelled),
                 Err(error) => all.missing.push(format!("{name}: {error}")),
                 Ok(()) => {}
