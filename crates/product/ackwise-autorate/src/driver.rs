@@ -30,7 +30,7 @@ const WORTH: u64 = 10;
 const AT_ONCE: u64 = 100;
 /// The minimum time between two small changes.
 const PAUSE: Nanos = 50_000_000;
-/// The time within which a requested rate must take effect.
+/// The time within which a requested rate must take effect, and for which the queue may be unreadable.
 const PATIENCE: Nanos = 2_000_000_000;
 /// If there was no check for this long, this thread was stopped, and perhaps also the process that
 /// sets the rate: they are in one control group, which may be frozen.
@@ -220,6 +220,7 @@ impl Autorate {
                 all: self,
                 netlink,
                 backlog: None,
+                unread: Unread::default(),
                 drops: 0,
                 has_dropped: false,
                 changes: 0,
@@ -307,12 +308,27 @@ impl Rates {
     }
 }
 
+/// Failures to read the queue, one after the other.
+#[derive(Debug, Default)]
+struct Unread {
+    since: Option<Nanos>,
+}
+
+impl Unread {
+    /// Notes a failure. Says whether the failures have lasted for more than [`PATIENCE`].
+    fn is_too_long(&mut self, now: Nanos) -> bool {
+        let since = *self.since.get_or_insert(now);
+        now.saturating_sub(since) > PATIENCE
+    }
+}
+
 struct Thread {
     all: Autorate,
     estimator: Estimator,
     rates: Rates,
     netlink: Netlink,
     backlog: Option<Backlog>,
+    unread: Unread,
     /// The queue's drop count at the last check.
     drops: u32,
     /// Whether it dropped anything between the last two checks.
@@ -362,8 +378,15 @@ impl Thread {
 
     /// Checks that the queue is still the one to be set.
     fn check(&mut self, now: Nanos) -> Result<(), Stop> {
-        let root = self.netlink.root(self.all.index);
-        let Some(root) = root.map_err(|e| unreadable(&e))? else {
+        let root = match self.netlink.root(self.all.index) {
+            Ok(root) => root,
+            // The next look tries again. On a host whose interfaces come and go all the time, the
+            // kernel's list is sometimes torn in each of several tries.
+            Err(_) if !self.unread.is_too_long(now) => return Ok(()),
+            Err(error) => return Err(unreadable(&error)),
+        };
+        self.unread = Unread::default();
+        let Some(root) = root else {
             return Err(match ackwise_netdev::exists(self.all.index) {
                 true => Stop::Halted(Halted::Replaced),
                 false => Stop::InterfaceGone,
@@ -432,6 +455,16 @@ mod tests {
         assert_eq!(told(7_000), Some(3000));
         assert_eq!(told(7_150), Some(3000));
         assert_eq!(told(7_151), None);
+    }
+
+    #[test]
+    fn a_queue_that_cannot_be_read_for_a_moment_is_read_again() {
+        let mut unread = Unread::default();
+        assert!(!unread.is_too_long(5_000_000_000));
+        assert!(!unread.is_too_long(7_000_000_000));
+        assert!(unread.is_too_long(7_000_000_001));
+        unread = Unread::default();
+        assert!(!unread.is_too_long(7_000_000_002));
     }
 
     /// The results of a check every tenth of a second until this time.
