@@ -528,8 +528,8 @@ AW_FN void aw_flow_clock(struct aw_flow *f, const struct aw_flow_cfg *c, const s
 
 /*
  * Called before the contract judges s, which has SACK blocks. Records whether there is a queue,
- * so that blocks may wait, and counts s if it repeats the number that was last sent. In memory
- * the verifier does not follow each outcome of both.
+ * so that blocks may wait, and counts s if it repeats the number that was last sent. Both are
+ * in memory, where the verifier does not follow each outcome.
  */
 AW_SUBPROG int aw_flow_note_sack(struct aw_flow *f, const struct aw_seg *s, aw_u64 now_us)
 {

@@ -28,7 +28,7 @@ typedef int aw_s32;
 #define AW_ASSERT(cond, why) _Static_assert(cond, why)
 /*
  * A compiler barrier: after it, values are read from memory again. The BPF verifier does not
- * track the memory of a map, so that all its paths meet here; without this it follows each on.
+ * track the memory of a map, so that all its paths meet here and are not followed one by one.
  */
 #if defined(__BPF__)
 #define AW_REREAD() __asm__ volatile("" ::: "memory")

@@ -17,7 +17,7 @@ enum aw_capability {
 	AW_CAP_OWN_QUEUE = 1 << 3, /* it owns the queue in which the ACKs wait */
 	/*
 	 * It looks at now_us. Every environment can tell the time, but clocks are slow: for a
-	 * policy without this, now_us is 0, and no clock is read.
+	 * policy without this, now_us is 0, and no clock is read for its sake.
 	 */
 	AW_READS_TIME = 1 << 16,
 	/* It looks at AW_A_BUSY. Without this, an environment need not watch its CPUs. */
