@@ -103,7 +103,7 @@ enum aw_adaptive_param {
 #define AW_ADAPTIVE_SHARED_US 30000000
 /* A startup lasts for at least this many segments, even with a queue. */
 #define AW_ADAPTIVE_STARTUP_MIN_SEGMENTS 64
-/* A queue ends it that is as long as the path, or this long, us, and an eighth of the path. */
+/* It ends with a queue as long as the path, or of both this, us, and an eighth of the path. */
 #define AW_ADAPTIVE_STARTUP_QUEUE_US 25000
 /* With a queue of this, us, an ACK of the startup covers more segments. It is half of HyStart's
  * MIN_RTT_THRESH (RFC 9406 §4.2), since the smoothed RTT lags. */
@@ -112,7 +112,7 @@ enum aw_adaptive_param {
 #define AW_ADAPTIVE_STARTUP_SEGMENTS 8
 /* There is a queue if the RTT exceeds its minimum by more than this fraction: an eighth. */
 #define AW_ADAPTIVE_QUEUE_SHIFT 3
-/* On a busy CPU an ACK covers this power of two times as much of the window. */
+/* On a busy CPU an ACK covers 2^this times as much of the window. */
 #define AW_ADAPTIVE_BUSY_WINDOW_SHIFT 2
 /* Assumed if the RTT is not known: a short one, which keeps more ACKs. */
 #define AW_ADAPTIVE_RTT_UNKNOWN_US 4000
@@ -124,7 +124,7 @@ enum aw_adaptive_phase {
 	AW_ADAPTIVE_STEADY,	   /* acks_per_rtt ACKs a round trip */
 	AW_ADAPTIVE_BUFFERBLOAT,   /* a standing queue: fewer ACKs drain it */
 	AW_ADAPTIVE_LOSS_RECOVERY, /* a loss was repaired within the last RTT */
-	AW_ADAPTIVE_RANDOM_LOSS,   /* goodput is proportional to 1/RTT: wait less */
+	AW_ADAPTIVE_RANDOM_LOSS,   /* goodput is proportional to 1/RTT, so ACKs wait less */
 };
 
 /* The cause that is assumed for the remembered loss. */
