@@ -239,7 +239,7 @@ static enum aw_parse_status slow_ip6(struct cursor c, struct before_tcp *out, st
 		out->l3_len += size;
 		if (++headers == 5)
 			return AW_PARSE_MALFORMED;
-		/* The next read finds out that this is beyond the end. */
+		/* If this is beyond the end, the next read finds out. */
 		if (size > c.n)
 			size = (uint32_t)c.n;
 		c.p += size;
