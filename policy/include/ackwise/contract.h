@@ -182,7 +182,7 @@ struct aw_data_state {
 	aw_u8 reserved;
 };
 
-/* Does the condition hold: has one side started it, and the other not ended it yet? */
+/* Does the condition `which` hold: started by one side, and not ended by the other yet? */
 AW_FN int aw_token_out(const struct aw_ack_state *a, const struct aw_data_state *d,
 		       enum aw_token which)
 {
@@ -279,7 +279,7 @@ AW_FN aw_u32 aw_sack_unsent(const struct aw_ack_state *a)
 	return (a->sack_flags & AW_SACK_UNSENT_MASK) / AW_SACK_UNSENT;
 }
 
-/* Does s acknowledge or report everything that these blocks of the withheld ACK report? */
+/* Does s acknowledge or report what the unsent blocks of the withheld ACK report? */
 AW_SUBPROG int aw_sack_covers(const struct aw_ack_state *a, const struct aw_seg *s)
 {
 	aw_u32 i, j;
@@ -374,10 +374,10 @@ AW_SUBPROG int aw_sack_change(const struct aw_ack_state *a, const struct aw_seg 
 
 /*
  * May changed blocks wait? During a recovery each segment that arrives makes a block grow or,
- * after a queue has overflowed, begins another one. These ACKs alone can keep a standing queue
- * standing. A later ACK that covers the blocks supersedes them (aw_leaves_out). The first
- * report of a loss is sent at once, and so are the duplicates that start a repair (RFC 5681
- * §3.2), for a sender that counts them although it has SACK.
+ * after a queue has overflowed, begins another one. In the presence of a queue these ACKs alone
+ * can keep it standing. A later ACK that covers the blocks supersedes them (aw_leaves_out). The
+ * first report of a loss is sent at once, and so are the duplicates that start a repair (RFC
+ * 5681 §3.2), for a sender that counts them although it has SACK.
  */
 AW_FN int aw_sack_waits(const struct aw_ack_state *a, const struct aw_seg *s)
 {

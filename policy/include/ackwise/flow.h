@@ -13,8 +13,8 @@
  *   a held ACK was sent after all        aw_flow_on_sent()
  *
  * If aw_flow_data_alone() says so, one segment of each direction may be handled at
- * the same time: then the data side writes data and, of the RTT, the far probe, the
- * near leg and the window of the minima, and the ACK side writes everything else.
+ * the same time: then the data side writes data and, of the RTT, the far probe, what
+ * the near leg found and the window of the minima; the ACK side writes everything else.
  *
  * Reading a clock is slow in some environments. They ask aw_flow_data_wants_clock()
  * and aw_flow_ack_wants_clock() first, and pass 0 for a time that was not read. Then no

@@ -159,7 +159,7 @@ AW_FN aw_u32 aw_opt24(const aw_u8 *p)
 /*
  * The n bytes at data + off, or null if they are not all there. For the verifier
  * the offset is bounded first, and the pointer returned must be the one that was
- * compared with the end. Natively even to compute a pointer past the end is undefined.
+ * compared with the end. Natively even to compute a pointer beyond the end is undefined.
  */
 #define AW_OFF_MAX 0x3fff /* two tags, IPv6, four extension headers of 2048 bytes */
 
@@ -409,7 +409,7 @@ AW_FN int aw_parse_fast(const aw_u8 *data, const aw_u8 *end, aw_u32 link, aw_u32
 	aw_u32 l3_off = link == AW_LINK_ETHERNET ? 14 : 0, len;
 	const aw_u8 *ip = data + l3_off;
 
-	/* Natively even to compute a pointer past the end is undefined. */
+	/* Natively even to compute a pointer beyond the end is undefined. */
 #if defined(__BPF__)
 	if (ip + 40 > end)
 		return 0;

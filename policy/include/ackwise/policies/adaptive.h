@@ -103,12 +103,12 @@ enum aw_adaptive_param {
 #define AW_ADAPTIVE_SHARED_US 30000000
 /* A startup lasts for at least this many segments, even with a queue. */
 #define AW_ADAPTIVE_STARTUP_MIN_SEGMENTS 64
-/* It ends with a queue as long as the path, or of both this, us, and an eighth of the path. */
+/* A startup ends with a queue as long as the path, or of this, us, and an eighth of the path. */
 #define AW_ADAPTIVE_STARTUP_QUEUE_US 25000
-/* With a queue of this, us, an ACK of the startup covers more segments. It is half of HyStart's
- * MIN_RTT_THRESH (RFC 9406 §4.2), since the smoothed RTT lags. */
+/* With a queue of this many us an ACK of the startup covers more segments. It is half of
+ * HyStart's MIN_RTT_THRESH (RFC 9406 §4.2), since the smoothed RTT lags. */
 #define AW_ADAPTIVE_STARTUP_THIN_US 2000
-/* Segments of such an ACK: larger bursts may overflow a short queue before the downlink. */
+/* Segments that it covers then: larger bursts may overflow a short queue before the downlink. */
 #define AW_ADAPTIVE_STARTUP_SEGMENTS 8
 /* There is a queue if the RTT exceeds its minimum by more than this fraction: an eighth. */
 #define AW_ADAPTIVE_QUEUE_SHIFT 3

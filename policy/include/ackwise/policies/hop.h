@@ -14,7 +14,7 @@
  *            Data beyond a hole after the timer show that one was lost: patience falls.
  *            Data in order show that the timer was too short: patience grows. With an
  *            estimated window this holds only if they come before the ACK could have
- *            been answered; otherwise they are the answer, and give a new estimate.
+ *            been answered; otherwise they are the answer, and the window was what had come.
  *   hops     Their number gives the time that an ACK takes: no wait is shorter, and no
  *            answer comes sooner.
  */

@@ -8,8 +8,8 @@
  * more (bw RTTmin; then the second term is the smaller one), the last ACK must also
  * have been sent at least RTTmin / beta ago. bw is the largest delivery rate of the
  * last theta round trips, sampled from the acknowledged bytes over times of
- * RTTmin / beta. The rest of TACK (packet numbers, pacing, reports of losses) needs its
- * own sender, and is left out.
+ * RTTmin / beta. The rest of TACK (packet numbers, pacing) needs its own sender, and is
+ * left out.
  */
 #ifndef ACKWISE_POLICY_TACK_H
 #define ACKWISE_POLICY_TACK_H
