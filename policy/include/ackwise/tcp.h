@@ -48,7 +48,7 @@ enum aw_tcp_opt {
 	AW_OPT_SACK = 1 << 3,
 	AW_OPT_TS = 1 << 4,
 	AW_OPT_ACCECN = 1 << 5, /* kinds 172 and 174, RFC 9768 */
-	/* MPTCP, TCP-AO, MD5, malformed, repeated, anything else; a source route or routing header */
+	/* MPTCP, TCP-AO, MD5, malformed, repeated, any other; a source route or routing header */
 	AW_OPT_UNKNOWN = 1 << 6,
 };
 
