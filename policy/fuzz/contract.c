@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Arbitrary segments through a flow, against a statement of the contract that
- * is made the other way round: from everything that was seen so far, is there
- * any news in this ACK? If so and it was withheld, abort. And whatever was
- * withheld must be accounted for: replaced by an ACK that says at least as much,
- * released before one that does not, or let out by the deadline (which the input
- * chooses). "As much" is all that an ACK says: number, ECE, the counters of AccECN,
- * timestamps. A number that was never sent may change nothing, and neither may one of a
- * segment that its receiver drops as old.
+ * Sends arbitrary segments through a flow, and checks it against an independent
+ * statement of the contract: given everything seen so far, is there any news in this
+ * ACK? Abort if there is and it was withheld. Every withheld ACK must be accounted for:
+ * replaced by an ACK that says at least as much, released before one that does not, or
+ * sent at the deadline (which the input chooses). "As much" is all that an ACK says:
+ * number, ECE, the counters of AccECN, SACK blocks, timestamps. A number that was never
+ * sent may change nothing, and neither may that of a segment that its receiver drops as
+ * old.
  *
  * Input: byte 0 the policy and its greed, byte 1 what the handshake says and whether the
  * flow is past its start, bytes 2-5 the first sequence number; then operations of 4 bytes,
@@ -24,18 +24,18 @@
 
 #define MSS 1000u
 
-/* What a person with a notebook would remember. */
+/* What an observer of the segments knows. */
 struct notes {
 	/* What the two SYNs offered: RFC 7323 §2.2, §2.3. */
 	int syns, scaled;
 	uint32_t scale; /* shift count of the ACK sender's windows, 14 at most */
-	/* Of the handshake, us; 0: its last segment was not seen. */
+	/* Round trip of the handshake, us; 0: its last segment was not seen. */
 	uint32_t handshake_rtt;
 	int echoed;	      /* data came after an ACK with timestamps left */
 	int stamped;	      /* an ACK with timestamps left */
 	int any;	      /* an ACK was seen */
-	struct aw_seg newest; /* with the highest acknowledgment, the last such */
-	/* Of CE, ECT(0), ECT(1): what was last reported, and which of the ECTs moved. */
+	struct aw_seg newest; /* the last one with the highest acknowledgment */
+	/* For CE, ECT(0), ECT(1): the last count reported, and which counts changed then. */
 	uint32_t counted[3];
 	int moved[3];
 	uint32_t sent_ack; /* highest that left */
@@ -48,12 +48,12 @@ struct notes {
 	uint32_t high; /* data */
 	int high_any;
 	uint32_t own; /* the ACKs' own direction: what comes next */
-	/* To be acknowledged before thinning goes on: by the data, and by SACK. */
+	/* Must be acknowledged before thinning continues: according to data, and to SACK. */
 	uint32_t repair, sack_repair;
 	int broken, sack_broken;
 	uint32_t duplicates; /* with blocks, since the last ACK without */
-	uint32_t sack_owed;  /* blocks of the held one, from the first on, up to the last of those
-			      * that nothing sent has reported */
+	uint32_t sack_owed;  /* leading blocks of the held one, up to the last one that no sent ACK
+			      * has reported */
 	int holding;
 	struct aw_seg held;
 };
@@ -74,7 +74,7 @@ static void fail(const char *what)
 	abort();
 }
 
-/* Two numbers half of all numbers apart are neither before nor after each other. */
+/* Two numbers that are 2^31 apart are neither before nor after each other. */
 static int before(uint32_t a, uint32_t b)
 {
 	return a != b && b - a < 0x80000000u;
@@ -92,8 +92,8 @@ static uint32_t window(const struct run *r, const struct aw_seg *s)
 }
 
 /*
- * D, us: a quarter of the RTT, 1 ms at least and 25 ms at most. As long as nothing told the
- * RTT it is taken for 4 ms.
+ * D, us: a quarter of the RTT, at least 1 ms and at most 25 ms. An RTT that is not known is
+ * assumed to be 4 ms.
  */
 static uint32_t longest_hold(const struct run *r)
 {
@@ -117,7 +117,7 @@ static void counters(const struct aw_seg *s, uint32_t out[3])
 	out[2] = bearing ? s->e1_bytes : ~0u;
 }
 
-/* Is each of the first blocks of the older ACK reported, or acknowledged, by s? */
+/* Does s report or acknowledge each of the `first` leading blocks of the older ACK? */
 static int covers(const struct aw_seg *s, const struct aw_seg *older, uint32_t first)
 {
 	uint32_t i, j;
@@ -134,7 +134,7 @@ static int covers(const struct aw_seg *s, const struct aw_seg *older, uint32_t f
 	return 1;
 }
 
-/* How many blocks of s, from the first on, lead to the last one that is not in what was sent? */
+/* The number of leading blocks of s, up to the last one that no sent ACK has reported. */
 static uint32_t owes(const struct notes *n, const struct aw_seg *s)
 {
 	uint32_t i, j, owed = 0;
@@ -150,7 +150,7 @@ static uint32_t owes(const struct notes *n, const struct aw_seg *s)
 	return owed;
 }
 
-/* What the older ACK says that the sender will not hear if only s arrives. */
+/* Something that the older ACK says and the sender does not hear if only s arrives, or NULL. */
 static const char *says_less(const struct run *r, const struct aw_seg *s,
 			     const struct aw_seg *older)
 {
@@ -175,7 +175,7 @@ static const char *says_less(const struct run *r, const struct aw_seg *s,
 	return NULL;
 }
 
-/* Anything in s that the newest ACK before it did not say, or its absence. */
+/* Something that s says, or leaves out, other than the newest ACK before it; or NULL. */
 static const char *news(const struct run *r, const struct aw_seg *s)
 {
 	const struct notes *n = &r->n;
@@ -257,7 +257,7 @@ static const char *news(const struct run *r, const struct aw_seg *s)
 	return NULL;
 }
 
-/* Does it count as a duplicate, at a sender that heard its number already? */
+/* Does s count as a duplicate at a sender that already has its number? */
 static int is_duplicate(const struct aw_seg *s)
 {
 	if (!s->n_sack || s->payload || !before(s->ack, s->sack[0]))
@@ -272,7 +272,7 @@ static void left(struct run *r, const struct aw_seg *s)
 
 	if (!(s->flags & AW_TCP_ACK))
 		return;
-	/* An older one as well may be echoed. */
+	/* An older ACK may be echoed as well. */
 	n->stamped |= s->opts & AW_OPT_TS;
 	if (n->sent_any && !at_or_after(s->ack, n->sent_ack))
 		return;
@@ -325,7 +325,7 @@ static void seen(struct run *r, const struct aw_seg *s)
 		n->broken = 0;
 }
 
-/* The deadline of the held one, or its release. */
+/* The deadline of the held ACK, or its release. */
 static void deadline(struct run *r)
 {
 	struct notes *n = &r->n;
@@ -354,7 +354,7 @@ static void note_pause(struct run *r, const struct aw_seg *s)
 	n->advanced_us = r->now;
 }
 
-/* Has no ACK gone on for longer than an RTO? In the flow's units of 1024 us. */
+/* Has no ACK advanced for longer than an RTO? In the flow's units of 1024 us. */
 static int is_late(const struct run *r)
 {
 	uint64_t rtt = aw_flow_min_rtt(&r->flow), sure = aw_rtt_sure(&r->flow.rtt);
@@ -366,8 +366,8 @@ static int is_late(const struct run *r)
 }
 
 /*
- * The receiver of s has all of the ACKs' own direction that s has: it drops s. Unless only
- * such come for an RTO: then what seemed to be sent was not.
+ * Does the receiver of s already have everything in s, so that it drops it? Not if only such
+ * segments came for an RTO: then the end of that direction was not where it seemed to be.
  */
 static int is_old(const struct run *r, const struct aw_seg *s)
 {
@@ -382,7 +382,7 @@ static int is_old(const struct run *r, const struct aw_seg *s)
 		 !r->n.holding);
 }
 
-/* What nobody sent, and what nobody reads, acknowledges nothing: it passes, and is forgotten. */
+/* A number that was never sent, or that nobody reads: s passes, and changes no state. */
 static void unacceptable(struct run *r, const struct aw_seg *s)
 {
 	struct aw_flow was = r->flow;
@@ -480,7 +480,7 @@ static void stamp(const struct run *r, struct aw_seg *s)
 	s->tsval = r->tsval;
 }
 
-/* Data: in order, a hole before it, or again. */
+/* Data: in order, after a hole, or sent again. */
 static void step_data(struct run *r, const uint8_t *b, uint32_t high)
 {
 	struct notes *n = &r->n;
@@ -536,7 +536,7 @@ static void blocks(struct aw_seg *s, uint8_t b)
 	}
 }
 
-/* One thing that an ordinary ACK does not have. */
+/* Gives s one thing that an ordinary ACK does not have. */
 static void make_special(struct aw_seg *s, const struct aw_seg *newest, const uint8_t *b)
 {
 	switch (b[0] >> 2 & 15) {
@@ -568,13 +568,13 @@ static void make_special(struct aw_seg *s, const struct aw_seg *newest, const ui
 		s->opts |= AW_OPT_SACK;
 		s->n_sack = newest->n_sack;
 		memcpy(s->sack, newest->sack, sizeof(s->sack));
-		if (b[2] & 1) /* but more of the first has arrived */
+		if (b[2] & 1) /* but the first has grown */
 			s->sack[1] += MSS;
 		/* The hole before it is closed in part. */
 		if (s->n_sack && !before(s->ack, s->sack[0]))
 			s->ack = newest->ack + (s->sack[0] - newest->ack) / 2;
 		break;
-	case 8: /* sent again, in part or whole, or a jump */
+	case 8: /* a retransmission, in part or whole, or a jump */
 		s->payload = (b[2] & 15) * 16;
 		s->seq += (b[2] & 0x80 ? 0x1800000u : 4u) * ((b[2] >> 4 & 7) - 4u);
 		s->seq -= s->payload;
@@ -588,7 +588,7 @@ static void make_special(struct aw_seg *s, const struct aw_seg *newest, const ui
 		s->opts &= ~AW_OPT_SACK;
 }
 
-/* An ACK that mostly goes on as before, and one with something special. */
+/* An ACK that mostly continues as before, or one with something special. */
 static void step_ack(struct run *r, const uint8_t *b, uint32_t base, uint32_t high)
 {
 	struct notes *n = &r->n;
@@ -599,7 +599,7 @@ static void step_ack(struct run *r, const uint8_t *b, uint32_t base, uint32_t hi
 	s.ack = (n->any ? n->newest.ack : base) + (b[1] & 15) * (MSS / 2);
 	if (b[1] & 0x80)
 		s.ack -= 4 * MSS;
-	/* Seldom what was never sent. */
+	/* Only rarely a number that was never sent. */
 	if (!(b[1] & 0x20) && n->high_any && before(high, s.ack))
 		s.ack = high;
 	s.window = n->any ? n->newest.window : 20000;
@@ -632,7 +632,7 @@ static void step(struct run *r, const uint8_t *b, uint32_t base)
 	}
 }
 
-/* RFC 9768, Table 2: which answers to a SYN that asks for AccECN grant it. */
+/* RFC 9768, Table 2: which answers to a SYN that requests AccECN grant it. */
 static int grants(unsigned ae, unsigned cwr, unsigned ece)
 {
 	static const int accurate[2][2][2] = { { { 0, 0 }, { 1, 1 } }, { { 1, 0 }, { 1, 0 } } };
@@ -698,10 +698,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	r.cfg.hold_max_us = AW_HOLD_MAX_US;
 	r.cfg.hold_min_us = AW_HOLD_MIN_US;
 	r.cfg.hold_rtt_shift = AW_HOLD_RTT_SHIFT;
-	/* Values as arbitrary as a broken loader's: a policy may err, not the contract. */
+	/* Arbitrary values, as from a broken loader: a policy may err, the contract may not. */
 	for (at = 0; at < AW_PARAMS; at++)
 		r.cfg.policy.param[at] = data[0] & 0x80 ? data[2 + at % 4] * (at + 1) : 0;
-	if (data[0] & 0x40) { /* the greediest there is */
+	if (data[0] & 0x40) { /* the greediest policy */
 		r.cfg.policy.policy = AW_POLICY_EVERY_N;
 		r.cfg.policy.param[AW_EVERY_N_n] = 1000000;
 		r.cfg.policy.param[AW_EVERY_N_warm] = 0;
@@ -712,7 +712,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (data[1] & 1)
 		handshake(&r, data);
 	aw_flow_init(&r.flow, data[1] & 1 ? &r.hs : NULL, r.now);
-	/* Past the start most of what is tried can be withheld. */
+	/* After the start most ACKs can be withheld. */
 	for (i = 0; i < (data[1] & 0x80 ? 24 : 0); i++)
 		step(&r, ordinary[i & 1], base);
 	for (at = 6; at + 4 <= size; at += 4)
@@ -723,7 +723,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned int seed);
 
-/* Inserts, repeats, removes or changes an operation, so that the others stay what they are. */
+/* Inserts, repeats, removes or changes one operation, and leaves the others as they are. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned int seed)
 {
 	struct dice dice = { seed | 1 };
@@ -744,7 +744,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned 
 			return size;
 		for (i = 0; i < 4; i++)
 			op[i] = (uint8_t)roll(&dice, 256);
-		if (roll(&dice, 2)) /* data, ACKs, SACK blocks, and the same or nearly */
+		if (roll(&dice, 2)) /* data, ACKs, SACK blocks, the same blocks or nearly */
 			op[0] = (uint8_t[]){ 0, 1, 8 << 2 | 2, 7 << 2 | 2 }[roll(&dice, 4)];
 		op[3] = roll(&dice, 4) ? op[3] & 31 : op[3]; /* mostly soon */
 		if (roll(&dice, 4) == 0)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the mutators of both fuzzers take: libFuzzer's own mutator, and random numbers. */
+/* What the mutators of both fuzzers use: libFuzzer's own mutator, and random numbers. */
 #ifndef ACKWISE_FUZZ_DICE_H
 #define ACKWISE_FUZZ_DICE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of libFuzzer: changes some bytes of data, which may grow up to max. Returns the new size. */
+/* libFuzzer's: changes some bytes of data, which may grow up to max. Returns the new size. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
 
 struct dice {

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Do the fuzzers find what they look for? Each line of mutants.txt is a fault that is put
 # into a copy of policy/include. The fuzzers of this directory run on the copy until one finds
-# the fault, INPUTS (200000) at most, the same ones each time: first parse if it is in the parser, else contract.
-# With --bpf the test that compares the BPF programs with native code runs as well, the fault
-# being on the native side (root); it must find each fault, too, that mutants.txt does not
-# mark with `native`. Fails if a fault is not found. It takes some five minutes, or half an
-# hour with --bpf.
+# the fault, for at most INPUTS (200000) inputs, the same each time: first parse if the fault
+# is in the parser, else contract. With --bpf (root) the test that compares the BPF programs
+# with native code runs as well, with the fault on the native side; it must also find each
+# fault that mutants.txt does not mark with `native`. Fails if a fault is not found. Takes
+# some five minutes, or half an hour with --bpf.
 #
 #	policy/fuzz/mutants.sh 200000 --bpf		# CLANG=clang-19 ONLY='a part of what is wrong'
 #	policy/fuzz/mutants.sh --check			# only that each fault can be put in

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Packets whose lengths agree, and whose headers and options are any that there are: in
- * any order, unknown ones, repeated ones. They are inputs of parse.c.
+ * Packets with consistent lengths, and with all kinds of headers and options: in any
+ * order, unknown ones, repeated ones. They are inputs of parse.c.
  */
 #ifndef ACKWISE_FUZZ_PACKETS_H
 #define ACKWISE_FUZZ_PACKETS_H
@@ -10,7 +10,7 @@
 
 #include "dice.h"
 
-/* Choices, Ethernet with four tags, IPv6 with seven headers, TCP, payload and padding. */
+/* Room for choices, Ethernet with four tags, IPv6 with seven headers, TCP, payload, padding. */
 #define PACKET_MAX 512
 
 struct writer {
@@ -66,13 +66,13 @@ static inline void put_ip_options(struct writer *w, struct dice *d, size_t n)
 			continue;
 		len = len < left ? len : left;
 		put(w, (uint32_t)len, 1);
-		/* What an option says is not the kind of one. */
+		/* Below 100, so that no byte looks like the kind of a route. */
 		while (len-- > 2)
 			put(w, roll(d, 100), 1);
 	}
 }
 
-/* Writes an option of TCP with all its bytes. */
+/* Writes a TCP option with all its bytes. */
 static inline void put_tcp_option(struct writer *w, struct dice *d)
 {
 	static const uint8_t options[][2] = {
@@ -125,7 +125,7 @@ static inline void put_ip4(struct writer *w, struct dice *d)
 	put(w, roll(d, 256), 1);
 	put(w, 0, 2);
 	put(w, roll(d, 65536), 2);
-	/* Mostly whole: don't fragment, or nothing; else more follow, or an offset. */
+	/* Mostly not a fragment, with or without DF; else MF, or an offset. */
 	put(w, roll(d, 8) ? 0x4000 * roll(d, 2) : roll(d, 2) ? 0x2000 : roll(d, 65536), 2);
 	put(w, roll(d, 256), 1);
 	put(w, roll(d, 30) ? 6 : roll(d, 256), 1);

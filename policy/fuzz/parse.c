@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Arbitrary bytes into the parser. Three readers must agree: the fast path with
+ * Gives arbitrary bytes to the parser. Three readers must agree: the fast path with
  * the general one, and both with the one below, which is written the slow way:
- * a cursor that fails when it runs dry, a byte at a time. The packet lies in a
- * block of its own size, so that the address sanitiser sees any over-read.
+ * a cursor that fails when it runs dry, a byte at a time. The packet is in an
+ * allocation of exactly its size, so that AddressSanitizer sees any over-read.
  *
  * Input: a byte of choices (bit 0: bare IP; bits 1-2: how the total length
  * relates to the bytes), two bytes for that relation, then the packet. Some inputs
- * are whole packets of packets.h, so that what stands deep inside is reached.
+ * are whole packets from packets.h, so that deeply nested headers are reached.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -21,7 +21,7 @@
 struct cursor {
 	const uint8_t *p;
 	size_t n; /* bytes left */
-	int dry;  /* one was asked for that is not there */
+	int dry;  /* a byte after the last was asked for */
 };
 
 static unsigned take(struct cursor *c)
@@ -239,7 +239,7 @@ static enum aw_parse_status slow_ip6(struct cursor c, struct before_tcp *out, st
 		out->l3_len += size;
 		if (++headers == 5)
 			return AW_PARSE_MALFORMED;
-		/* Past the end is found out by the next who reads there. */
+		/* If this is beyond the end, the next read finds out. */
 		if (size > c.n)
 			size = (uint32_t)c.n;
 		c.p += size;
@@ -396,6 +396,6 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned 
 	if (n > max)
 		n = max;
 	memcpy(data, packet, n);
-	/* As it is, or with some bytes changed. */
+	/* The packet as it is, or with some bytes changed. */
 	return roll(&dice, 2) ? n : LLVMFuzzerMutate(data, n, max);
 }

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Builds both fuzzers and runs each for SECONDS (60), from the seeds in corpus/.
-# A finding fails the script; its input stays in the output directory. Every run takes
-# the same walk, so that a failure is one of the change at hand; FUZZ_SEED=0 takes
-# another each time.
+# A finding fails the script; its input stays in the output directory. Every run has
+# the same seed, so that a failure comes from the change at hand; FUZZ_SEED=0 uses
+# another seed each time.
 #
 #	policy/fuzz/run.sh 300		# CLANG=clang-19 FUZZ_OUT=directory FUZZ_SEED=1
 #	FUZZ_MERGE=1 policy/fuzz/run.sh 300	# and puts what is new into corpus/, minimised
@@ -33,11 +33,11 @@ for name in parse contract; do
 		mkdir -p "$out/merged-$name"
 		"$out/$name" -set_cover_merge=1 -use_counters=0 -max_len=200 "$out/merged-$name" \
 			"corpus/$name" "$out/corpus-$name" >"$out/$name-merge.log" 2>&1
-		# What has another name was written by hand, or found something once.
+		# Files with other names were written by hand, or found something once.
 		find "corpus/$name" -type f -regextype posix-extended -regex '.*/[0-9a-f]{40}' -delete
 		cp "$out/merged-$name"/* "corpus/$name/"
 	fi
 done
-# What nobody asked for by name, and nothing was found in, is of no use.
+# Keep the output if its directory was named, or if something was found.
 [ $failed = 1 ] || [ -n "${FUZZ_OUT:-}" ] || rm -rf "$out"
 exit $failed

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * TCP ACK Rate Request (TARR), draft-ietf-tcpm-ack-rate-request: a data sender asks its peer
- * for one ACK per R full-sized segments. An experimental option (RFC 6994), everywhere in
- * this one file:
+ * for one ACK per R full-sized segments. It is an experimental option (RFC 6994), whose
+ * format is in this file only:
  *
  *   capable, on SYN and SYN-ACK    254  4  0x00 0xac
  *   request, on data               254  5  0x00 0xac  R R R R R R R V
  *
- * R has seven bits, the high ones. R = 0 asks for an ACK of this segment at once, and leaves
- * the rate as it is. V is reserved here: sent as 0, and not looked at.
+ * R is the upper seven bits. R = 0 asks for an immediate ACK of this segment, and leaves the
+ * rate unchanged. V is reserved here: sent as 0, and ignored.
  *
- * A sender that finds the R to ask for by its lost ACKs (ack_ratio.h) says so by another
- * experimental option, in the place of "capable":
+ * A sender that computes R from its lost ACKs (ack_ratio.h) sends another experimental option
+ * in place of "capable":
  *
  *   ACK congestion control permitted, on SYN and SYN-ACK    254  4  0x16 0x3a
  *
- * RFC 5690's own kinds were never assigned, and nobody registered this ExID, which is its number.
- * Where both ends said so, requests are the same, and a pure ACK that the receiver's datapath lets
- * leave has the bit AW_TCP_ACK_SKIPPED if it covers more than R segments: the receiver's stack made
- * no ACK in between, so that none was lost.
+ * RFC 5690's own kinds were never assigned. This ExID is the number of the RFC, and is not
+ * registered. If both ends sent this option, requests are the same, and a pure ACK that leaves the
+ * receiver's datapath has the bit AW_TCP_ACK_SKIPPED if it covers more than R segments: the
+ * receiver's stack made no ACK in between, so that none was lost.
  *
- * The environment finds the options of a segment. This file is not in include/ackwise: the
- * kernel has no use for it.
+ * The environment finds the options of a segment. This file is not in include/ackwise, because
+ * the kernel does not use it.
  *
- * Ayadi 2013 §4 has a reserved bit of the header ask for the same as R = 0, without bytes and
- * without an agreement: AW_TCP_ACK_REQUEST. It does not say which bit. Of the three that RFC
- * 9293 and RFC 9768 leave it is the one farthest from AE.
+ * In Ayadi 2013 §4 a reserved bit of the header asks for the same as R = 0, without option bytes
+ * and without negotiation: AW_TCP_ACK_REQUEST. The source does not say which bit. Of the three that
+ * RFC 9293 and RFC 9768 leave, this is the one farthest from AE.
  */
 #ifndef ACKWISE_ACK_RATE_REQUEST_H
 #define ACKWISE_ACK_RATE_REQUEST_H
@@ -44,7 +44,7 @@
 #define AW_TCP_ACK_REQUEST 0x800 /* on data; one of AW_TCP_RESERVED */
 #define AW_TCP_ACK_SKIPPED 0x800 /* on a pure ACK */
 
-/* What a segment says: one of these, or AW_ACK_RATE_ASKS + R. */
+/* What the options of a segment say: one of these, or AW_ACK_RATE_ASKS + R. */
 enum aw_ack_rate_said {
 	AW_ACK_RATE_SILENT = 0, /* no such option, one that is malformed, or two of them */
 	AW_ACK_RATE_CAPABLE = 1,
@@ -54,7 +54,7 @@ enum aw_ack_rate_said {
 
 #define AW_ACK_RATE_SAID_MAX (AW_ACK_RATE_ASKS + AW_ACK_RATE_MAX)
 
-/* Writes what is said, AW_ACK_RATE_REQUEST_LEN bytes at most; returns how many. */
+/* Writes the option for `said`, AW_ACK_RATE_REQUEST_LEN bytes at most. Returns its length. */
 AW_FN aw_u32 aw_ack_rate_write(aw_u8 *to, aw_u32 said)
 {
 	aw_u32 exid = said == AW_ACK_CONTROL_PERMITTED ? AW_ACK_CONTROL_EXID : AW_ACK_RATE_EXID;
@@ -72,7 +72,7 @@ AW_FN aw_u32 aw_ack_rate_write(aw_u8 *to, aw_u32 said)
 	return AW_ACK_RATE_REQUEST_LEN;
 }
 
-/* Reads one option of len bytes at b, where AW_ACK_RATE_REQUEST_LEN bytes can be read. */
+/* Reads an option of len bytes at b, where AW_ACK_RATE_REQUEST_LEN bytes are readable. */
 AW_FN aw_u32 aw_ack_rate_read(const aw_u8 *b, aw_u32 len)
 {
 	aw_u32 exid;
@@ -92,8 +92,8 @@ AW_FN aw_u32 aw_ack_rate_read(const aw_u8 *b, aw_u32 len)
 }
 
 /*
- * The options of a segment, and room behind them for an option that starts at the last
- * byte. at and said are in memory so that a verifier takes a turn of the loop once.
+ * The options of a segment, and room after them for an option that starts at the last
+ * byte. at and said are in memory so that the verifier checks a turn of the loop once.
  */
 struct aw_ack_rate_search {
 	aw_u8 b[AW_OPT_BYTES + 8];
@@ -103,12 +103,12 @@ struct aw_ack_rate_search {
 	aw_u32 end;  /* the list ended as it should */
 };
 
-/* A verifier wants what a loop is given to be on the stack. */
+/* The context of the loop, which the verifier wants on the stack. */
 struct aw_ack_rate_reader {
 	struct aw_ack_rate_search *search;
 };
 
-/* The option at r->at. Not 0 when it was the last. */
+/* Reads the option at r->at. Returns not 0 if there are no more. */
 static inline __attribute__((unused)) long aw_ack_rate_step(aw_u32 turn,
 							    struct aw_ack_rate_reader *reader)
 {
@@ -136,7 +136,7 @@ static inline __attribute__((unused)) long aw_ack_rate_step(aw_u32 turn,
 	said = aw_ack_rate_read(b, len);
 	if (said != AW_ACK_RATE_SILENT) {
 		if (r->said != AW_ACK_RATE_SILENT)
-			return 1; /* which of two counts? */
+			return 1; /* of two options none counts */
 		r->said = said;
 	}
 	r->at = i + len;
@@ -159,9 +159,10 @@ AW_SUBPROG int aw_ack_rate_find(struct aw_ack_rate_search *r)
 
 /**
  * struct aw_ack_rate - what the data sender of a flow has asked for; zeroes: nothing
- * @end: the sequence number behind the last segment that asked for an ACK at once
- * @r: the R of the newest request; 0: none came
- * @now: how many segments asked for one that has not left: 0, 1, or 2 for more
+ * @end: the end of the last segment that asked for an immediate ACK
+ * @r: the R of the newest request; 0 if none came
+ * @now: segments that asked for an immediate ACK that has not left: 0, 1, or 2 for more
+ * @reserved: not used
  *
  * Only the data side writes it.
  */
@@ -172,7 +173,7 @@ struct aw_ack_rate {
 	aw_u16 reserved;
 };
 
-/* Data that say so arrived. Returns whether it was a request. */
+/* Takes data whose options say `said`. Returns whether that was a request. */
 AW_FN int aw_ack_rate_on_data(struct aw_ack_rate *a, const struct aw_flow *f,
 			      const struct aw_seg *s, aw_u32 said)
 {
@@ -193,7 +194,7 @@ AW_FN int aw_ack_rate_on_data(struct aw_ack_rate *a, const struct aw_flow *f,
 	return 1;
 }
 
-/* Data arrived: does their header ask for an ACK at once? */
+/* Takes data. Returns whether their header asks for an immediate ACK. */
 AW_FN int aw_ack_rate_on_bit(struct aw_ack_rate *a, const struct aw_flow *f, const struct aw_seg *s)
 {
 	if (!(s->flags & AW_TCP_ACK_REQUEST) || (s->flags & AW_TCP_SYN))
@@ -202,10 +203,10 @@ AW_FN int aw_ack_rate_on_bit(struct aw_ack_rate *a, const struct aw_flow *f, con
 }
 
 /*
- * The n of every-n for this ACK: what was asked for, or n if nothing was. More than the
- * receiver offers as window would stop the sender: such an R counts as none. The first ACK that
- * covers a segment with R = 0 is not withheld; that request is over when an ACK at its end
- * has left. While there is more than one, no ACK is.
+ * The n of every-n for this ACK: the R that was asked for, or n if there was no request. An R
+ * beyond the receiver's window would stop the sender, and counts as no request. The first ACK
+ * that covers a segment with R = 0 is not withheld; that request is over when an ACK of the
+ * segment's end has left. While there is more than one such request, no ACK is withheld.
  */
 AW_FN aw_u32 aw_ack_rate_n(const struct aw_ack_rate *a, const struct aw_flow *f,
 			   const struct aw_seg *s, aw_u32 n)

@@ -1,49 +1,49 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * ACK congestion control at the data sender (RFC 5690), by lost ACKs alone: it finds out which
- * were lost, and how many segments an ACK may cover. One state machine for the BPF program that
- * Linux's sockets have and for the simulator.
+ * ACK congestion control at the data sender (RFC 5690), from lost ACKs alone: it finds which
+ * ACKs were lost, and computes how many segments one may cover. The BPF program for Linux's
+ * sockets and the simulator share this state machine.
  *
- * Numbers are bytes of the stream in 64 bits: the environment unwraps sequence numbers. It says
- * what came (aw_ack_ratio_on_ack), what is sent again (aw_ack_ratio_on_retransmission), and asks
- * what a data segment is to tell (aw_ack_ratio_on_segment).
+ * Numbers are 64-bit offsets in the stream: the environment unwraps sequence numbers. It reports
+ * ACKs (aw_ack_ratio_on_ack) and retransmissions (aw_ack_ratio_on_retransmission), and asks which
+ * ratio a data segment must carry (aw_ack_ratio_on_segment).
  */
 #ifndef ACKWISE_ACK_RATIO_H
 #define ACKWISE_ACK_RATIO_H
 
 #include "../include/ackwise/types.h"
 
-/* The ratio that every connection starts with (RFC 5690 §4.1), and the least here (§4.5). */
+/* The ratio that a connection starts with (RFC 5690 §4.1), and the minimum here (§4.5). */
 #define AW_ACK_RATIO_LEAST 2
-/* ACKs that cover a window at least: K (RFC 5690 §4.5). */
+/* At least this many ACKs cover a window: K (RFC 5690 §4.5). */
 #define AW_ACK_RATIO_SHARE 2
-/* ACKs that come before one that is missing counts as lost (RFC 5690 §5.4). */
+/* A missing ACK counts as lost after this many later ones (RFC 5690 §5.4). */
 #define AW_ACK_RATIO_REORDERED 3
 
-/* How far the receiver knows the ratio. */
+/* Whether the receiver knows the ratio. */
 enum aw_ack_ratio_told {
 	AW_TOLD_YES = 0,   /* it knows */
-	AW_TOLD_NOT_YET,   /* the next data segment tells */
-	AW_TOLD_UNTIL_END, /* each segment tells until told_end is acknowledged */
+	AW_TOLD_NOT_YET,   /* the next data segment carries it */
+	AW_TOLD_UNTIL_END, /* each segment carries it until told_end is acknowledged */
 };
 
 /**
  * struct aw_ack_ratio - what a sender knows of its ACKs; begun by aw_ack_ratio_init()
- * @told_end: the end of the first segment that told, with AW_TOLD_UNTIL_END
- * @window_end: a lost ACK of data before this is of a window that had one
- * @repair_end: until this is acknowledged, lost data are repaired
- * @gap_from: with @gap: what the ACK that covers too much begins with
- * @gap_to: and what it ends with
- * @quiet: bytes acknowledged since the last lost ACK or change
- * @quiet_aim: how many of them make the ratio fall
- * @lost: how often an ACK was found to be lost
- * @most: the largest ratio
+ * @told_end: with AW_TOLD_UNTIL_END: the end of the first segment that carried the ratio
+ * @window_end: a lost ACK of data below this is of a window that already had one
+ * @repair_end: until this is acknowledged, lost data are under repair
+ * @gap_from: with @gap: the start of the data that the ACK after the gap acknowledges
+ * @gap_to: with @gap: their end
+ * @quiet: bytes acknowledged since the last lost ACK or change of the ratio
+ * @quiet_aim: the ratio falls when @quiet reaches this
+ * @lost: number of ACKs found to be lost
+ * @most: upper bound of the ratio
  * @ratio: R, the segments that an ACK may cover
- * @in_use: the largest ratio that the receiver may go by
+ * @in_use: the largest ratio that the receiver may be using
  * @told: enum aw_ack_ratio_told
  * @hole: the receiver has data above a hole
- * @gap: an ACK covers more than the receiver may cover by one
- * @later: ACKs that came since
+ * @gap: an ACK covers more than @in_use segments, so that one before it seems lost
+ * @later: ACKs that came since that one
  * @reserved: 0
  */
 struct aw_ack_ratio {
@@ -60,14 +60,14 @@ struct aw_ack_ratio {
 AW_ASSERT(sizeof(struct aw_ack_ratio) == 72, "aw_ack_ratio");
 
 /**
- * struct aw_ack_seen - what an ACK says, and the sender's state before it is taken
+ * struct aw_ack_seen - what an ACK says, and the sender's state before it is processed
  * @ack: the number that is acknowledged
  * @una: first byte that was not acknowledged before
  * @max: first byte that was never sent
- * @window: what the sender may have out, bytes
+ * @window: what the sender may have in flight, bytes
  * @mss: payload of a full segment
  * @out_of_order: it is a duplicate, or has SACK blocks: data arrived out of order
- * @explained: the receiver says, or something else does, why it covers more than others
+ * @explained: it indicates no lost ACK, however much it covers
  */
 struct aw_ack_seen {
 	aw_u64 ack, una, max;
@@ -86,7 +86,7 @@ AW_FN void aw_ack_ratio_init(struct aw_ack_ratio *a, aw_u32 most)
 	*a = fresh;
 }
 
-/* The largest ratio that leaves a window of data two ACKs. */
+/* The largest ratio with which a window of data gets two ACKs. */
 AW_FN aw_u32 aw_ack_ratio_most(const struct aw_ack_ratio *a, aw_u32 window, aw_u32 mss)
 {
 	aw_u32 share = AW_ACK_RATIO_SHARE * mss;
@@ -112,7 +112,7 @@ AW_FN void aw_ack_ratio_count_anew(struct aw_ack_ratio *a, aw_u32 window, aw_u32
 	a->quiet_aim = aw_div64((aw_u64)window * window, mss * (r * r - r));
 }
 
-/* An ACK was lost. For each window of data with lost ACKs R is doubled. */
+/* An ACK was lost. R is doubled once for each window of data with lost ACKs. */
 AW_FN void aw_ack_ratio_on_lost(struct aw_ack_ratio *a, const struct aw_ack_seen *s)
 {
 	a->gap = 0;
@@ -126,13 +126,13 @@ AW_FN void aw_ack_ratio_on_lost(struct aw_ack_ratio *a, const struct aw_ack_seen
 	aw_ack_ratio_count_anew(a, s->window, s->mss);
 }
 
-/* An ACK came; it may be older than others. */
+/* Takes an ACK, which may be older than others. */
 AW_FN void aw_ack_ratio_on_ack(struct aw_ack_ratio *a, const struct aw_ack_seen *s)
 {
 	int in_order;
 
 	if (s->ack < s->una) {
-		/* What seemed lost was late (RFC 5690 §4.4). */
+		/* The ACK that seemed lost was late (RFC 5690 §4.4). */
 		if (a->gap && s->ack > a->gap_from && s->ack < a->gap_to)
 			a->gap = 0;
 		return;
@@ -145,7 +145,7 @@ AW_FN void aw_ack_ratio_on_ack(struct aw_ack_ratio *a, const struct aw_ack_seen 
 	else if (s->ack > s->una)
 		a->hole = 0;
 	if (in_order && s->ack > s->una) {
-		/* An ACK of data that were out of order may cover any number. */
+		/* In order only: an ACK of data out of order may cover any number. */
 		aw_u64 most = (aw_u64)a->in_use * s->mss;
 
 		a->quiet += s->ack - s->una;
@@ -164,13 +164,13 @@ AW_FN void aw_ack_ratio_on_ack(struct aw_ack_ratio *a, const struct aw_ack_seen 
 		aw_ack_ratio_on_lost(a, s);
 	} else if (!a->gap && a->quiet >= a->quiet_aim && a->told == AW_TOLD_YES &&
 		   a->ratio > AW_ACK_RATIO_LEAST) {
-		/* After cwnd / (R² - R) windows without a lost ACK it falls by one. */
+		/* After cwnd / (R² - R) windows without a lost ACK R falls by one. */
 		aw_ack_ratio_change(a, a->ratio - 1);
 		aw_ack_ratio_count_anew(a, s->window, s->mss);
 	}
 }
 
-/* R is half the window at most, however short ago it was changed (RFC 5690 §4.5). */
+/* R is at most half the window, however recently it was changed (RFC 5690 §4.5). */
 AW_FN void aw_ack_ratio_limit(struct aw_ack_ratio *a, aw_u32 window, aw_u32 mss)
 {
 	aw_u32 most = aw_ack_ratio_most(a, window, mss);
@@ -181,7 +181,7 @@ AW_FN void aw_ack_ratio_limit(struct aw_ack_ratio *a, aw_u32 window, aw_u32 mss)
 	aw_ack_ratio_count_anew(a, window, mss);
 }
 
-/* A segment that ends at end leaves: the ratio that it tells, or 0. */
+/* A segment that ends at end leaves. Returns the ratio that it must carry, or 0. */
 AW_FN aw_u32 aw_ack_ratio_on_segment(struct aw_ack_ratio *a, aw_u64 end, aw_u32 window, aw_u32 mss)
 {
 	aw_ack_ratio_limit(a, window, mss);
@@ -195,8 +195,8 @@ AW_FN aw_u32 aw_ack_ratio_on_segment(struct aw_ack_ratio *a, aw_u64 end, aw_u32 
 	return a->ratio;
 }
 
-/* A segment was sent again: lost ACKs are not looked for until everything that is out now, up
- * to max, is acknowledged (RFC 5690 §4.4.1). */
+/* A segment was retransmitted: lost ACKs are not looked for until everything in flight, up to
+ * max, is acknowledged (RFC 5690 §4.4.1). */
 AW_FN void aw_ack_ratio_on_retransmission(struct aw_ack_ratio *a, aw_u64 max)
 {
 	if (max > a->repair_end)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Instantiates everything in include/ and options/, once, with external linkage: what
- * check.sh compiles for every kind of environment, and looks for undefined symbols in.
+ * Instantiates everything in include/ and options/ once, with external linkage. check.sh
+ * compiles this for every kind of environment, and looks for undefined symbols in it.
  */
 #include "ackwise/flow.h"
 #include "../options/ack_rate_request.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The flow of flow.h, whose policy is the caller's: each step is a call back to it. The contract
- * around the step is compiled from the same lines as for the policies of policies.def; only who
- * is asked differs.
+ * The flow of flow.h with a policy of the caller's: each step calls back. The contract around the
+ * step is compiled from the same source as for the policies of policies.def; only the policy
+ * differs.
  */
 #include "ackwise/policy.h"
 
-/* In this file two policies of the list stand for one of the caller's, by what they need. */
+/* In this file two policies of the list stand for the caller's, with the needs that it has. */
 #define HOSTED AW_POLICY_NONE
 #define HOSTED_WITH_TIME AW_POLICY_EVERY_N
 #undef AW_NONE_NEEDS
@@ -21,7 +21,7 @@ static inline struct aw_verdict hosted_step(union aw_policy_state *s, const stru
 #include "ackwise/flow.h"
 #include "shim.h"
 
-/* What flow.h takes for its configuration, and who is asked. */
+/* The configuration for flow.h, and the caller's policy. */
 struct hosted {
 	struct aw_flow_cfg cfg;
 	aw_host_step step;

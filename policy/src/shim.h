@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The headers' inline functions with symbols, and their X-macros as tables, for
- * environments that link instead of including: the Rust crate makes its bindings from
- * this file, so that no layout and no list is written down twice.
+ * environments that link instead of including. The bindings of the Rust crate are
+ * generated from this file, so that no layout and no list is written down twice.
  */
 #ifndef ACKWISE_SHIM_H
 #define ACKWISE_SHIM_H
@@ -53,13 +53,13 @@ aw_u32 aw_shim_flow_srtt(const struct aw_flow *f);
 aw_u32 aw_shim_flow_min_rtt(const struct aw_flow *f);
 aw_u32 aw_shim_uplink_look(struct aw_uplink *u, aw_u64 rest, aw_u64 others);
 
-/* ../options/ack_rate_request.h; options of n bytes, of which AW_OPT_BYTES at most count. */
+/* ../options/ack_rate_request.h; options of n bytes: more than AW_OPT_BYTES say nothing. */
 aw_u32 aw_shim_ack_rate_write(aw_u8 *to, aw_u32 said);
 aw_u32 aw_shim_ack_rate_find(const aw_u8 *options, aw_u32 n);
 int aw_shim_ack_rate_on_data(struct aw_ack_rate *a, const struct aw_flow *f, const struct aw_seg *s,
 			     aw_u32 said);
 int aw_shim_ack_rate_on_bit(struct aw_ack_rate *a, const struct aw_flow *f, const struct aw_seg *s);
-/* c with the n that is asked for, if its policy is every-n. */
+/* Sets n in c to what is asked for, if its policy is every-n. */
 void aw_shim_ack_rate_cfg(const struct aw_ack_rate *a, const struct aw_flow *f,
 			  const struct aw_seg *s, struct aw_flow_cfg *c);
 
@@ -71,7 +71,7 @@ void aw_shim_ack_ratio_on_retransmission(struct aw_ack_ratio *a, aw_u64 max);
 
 /*
  * The flow with a policy of the caller's: step is called with host instead of the policy of c,
- * whose bounds of a hold count. With reads_time it is as one with AW_READS_TIME, and it sees data.
+ * and the hold bounds of c apply. The policy sees data, and with reads_time it reads the time.
  */
 typedef void (*aw_host_step)(void *host, const struct aw_event *e, struct aw_verdict *v);
 void aw_shim_hosted_on_data(struct aw_flow *f, const struct aw_flow_cfg *c, aw_host_step step,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The smoothed gap between data segments, by which some receivers know when the
+ * The smoothed gap between data segments, from which some policies predict when the
  * next one is due.
  */
 #ifndef ACKWISE_ARRIVALS_H
@@ -22,7 +22,7 @@ struct aw_arrivals {
 	aw_u32 running;
 };
 
-/* Takes a data segment. A gap that a loss, a repair or a pause makes does not count. */
+/* Takes a data segment. A gap caused by a loss, a repair or a pause does not count. */
 AW_FN void aw_arrivals_data(struct aw_arrivals *a, const struct aw_event *e)
 {
 	aw_u32 now = (aw_u32)e->now_us, gap = now - a->last_us;
@@ -40,13 +40,13 @@ AW_FN void aw_arrivals_data(struct aw_arrivals *a, const struct aw_event *e)
 	a->running = 1;
 }
 
-/* The gap before the next segment says nothing about the sender's pace. */
+/* Excludes the next gap, which says nothing about the sender's pace. */
 AW_FN void aw_arrivals_pause(struct aw_arrivals *a)
 {
 	a->running = 0;
 }
 
-/* The time until `segments`, and `tenths` of one more, should have come; hold_us at most. */
+/* The time in which `segments`, and `tenths` of one more, should come; at most hold_us. */
 AW_FN aw_u32 aw_arrivals_wait(const struct aw_arrivals *a, aw_u32 segments, aw_u32 tenths,
 			      aw_u32 hold_us)
 {

@@ -2,10 +2,10 @@
 /*
  * The ACK contract: may this ACK be withheld, and if not, why not?
  *
- * An ACK is withheld if it is not sent now, and is either superseded by a later
- * ACK of its flow that is sent, or sent by itself within the bound D. It may be
- * withheld only if a later ACK says everything that it says, and if the sender
- * loses nothing by hearing it late. Each rule below is a case where that fails.
+ * A withheld ACK is not sent now. Either a later ACK of its flow supersedes it, or
+ * it is sent by itself within the bound D. An ACK may be withheld only if a later
+ * one will tell the sender everything that it says, and if the sender loses nothing
+ * by hearing it late. Each rule below is a case where that fails.
  *
  * Every environment asks aw_contract(), and no policy can overrule it.
  */
@@ -46,9 +46,9 @@ enum aw_reason {
 	AW_REASON_COUNT
 };
 
-/* No thinning before this many segments were acknowledged: IW10, RFC 6928. */
+/* No thinning before this many segments have been acknowledged: IW10, RFC 6928. */
 #define AW_START_SEGMENTS 10
-/* A retransmission begins no further back than a window; few are larger. */
+/* A retransmission begins at most one window back, and few windows are larger than this. */
 #define AW_BEHIND_BYTES 0x1000000U
 /*
  * RFC 9768 §3.2.2.5: a sender that sees more than this many packets newly
@@ -56,47 +56,48 @@ enum aw_reason {
  */
 #define AW_ACE_SAFE_SEGMENTS 4
 /*
- * RFC 5681 §4.1: a sender that was idle for longer than its RTO starts again with a small
- * window; after a timeout as well (§3.1). Linux' RTO is at least this above the RTT that it
- * measures.
+ * RFC 5681 §4.1: a sender that was idle for longer than its RTO restarts with a small
+ * window, as it does after a timeout (§3.1). Linux's RTO exceeds the RTT that it measures by
+ * at least this.
  */
 #define AW_RESTART_US 200000
-/* "Near zero": a window that no two full segments fit into (RFC 9293 §3.8.6.2). */
+/* A window with room for fewer full segments than this is near zero (RFC 9293 §3.8.6.2). */
 #define AW_NEAR_ZERO_SEGMENTS 2
 /*
- * Of a sender that fills its window, an ACK that opens this part of it is news. It takes
- * that part of an RTT until so much has arrived: throughput falls by 1/32 at most.
+ * For a sender that fills its window, an ACK that opens the window by this fraction is
+ * news. That much data arrives in this fraction of an RTT, so that throughput falls by 1/32
+ * at most.
  */
 #define AW_LIMITED_SHARE_SHIFT 5
-/* It fills its window if less than this part of it was free an RTT later. */
+/* A sender fills its window if at most this fraction of it is free an RTT later (rtt.h). */
 #define AW_LIMITED_FREE_SHIFT 3
-#define AW_MSS_DEFAULT 536 /* RFC 9293 §3.7.1, until a segment or an option tells */
+#define AW_MSS_DEFAULT 536 /* RFC 9293 §3.7.1, until a segment or an option gives it */
 
 /**
  * struct aw_ack_state - the ACK direction: what was received, and what was sent on
  * @rcvd_ack: newest acknowledgment number received
  * @sent_ack: newest acknowledgment number sent
- * @rcvd_right_edge: right edge of the newest window received, if scaled
- * @sent_right_edge: right edge of the newest window sent, if scaled
+ * @rcvd_right_edge: right edge of the newest window received, if the scale is known
+ * @sent_right_edge: right edge of the newest window sent, if the scale is known
  * @rcvd_wnd: newest window received, bytes; as on the wire if the scale is not known
  * @sent_wnd: newest window sent, in the same unit
- * @tsval: timestamp of the newest received, with AW_ACK_TS
+ * @tsval: with AW_ACK_TS: timestamp of the newest ACK received
  * @ce_bytes: AccECN's counter of CE-marked bytes, as last reported
- * @e0_bytes: that of bytes with ECT(0)
- * @e1_bytes: that of bytes with ECT(1)
- * @started: segments acknowledged by what was sent since the sender started or started
- *	again, up to AW_START_SEGMENTS; none are counted during a recovery
+ * @e0_bytes: AccECN's counter of bytes with ECT(0), as last reported
+ * @e1_bytes: AccECN's counter of bytes with ECT(1), as last reported
+ * @started: segments acknowledged by the ACKs sent since the sender started or restarted,
+ *	up to AW_START_SEGMENTS; none are counted during a recovery
  * @sack_flags: enum aw_sack_flag, and a count of duplicates
- * @accecn: enum aw_accecn_field of the newest received
- * @moved: those of EE0B and EE1B that the last report with a change changed
- * @recover: with AW_ACK_RECOVERING: all below must be acknowledged first
- * @advanced: when an ACK acknowledged more than those before, units of 1024 us; 0: never
- * @probe_edge: right edge that was sent before the near probe of the RTT (rtt.h)
- * @end: end of the newest segment of this direction that counted
- * @ecn: ECE, CWR and AE of the newest received
+ * @accecn: enum aw_accecn_field of the newest ACK received
+ * @moved: which of EE0B and EE1B changed in the last report that changed any counter
+ * @recover: with AW_ACK_RECOVERING: the hole is closed when all below is acknowledged
+ * @advanced: when an ACK last acknowledged more than those before, units of 1024 us; 0: never
+ * @probe_edge: right edge of the window sent before the near probe of the RTT (rtt.h)
+ * @end: end of the newest segment of this direction that aw_counts() accepted
+ * @ecn: ECE, CWR and AE of the newest ACK received
  * @n_sack: blocks in @sack
  * @flags: enum aw_ack_flag, enum aw_token
- * @sack: SACK blocks of the newest received: left edge, right edge
+ * @sack: SACK blocks of the newest ACK received: left edge, right edge
  */
 struct aw_ack_state {
 	aw_u32 rcvd_ack;
@@ -127,47 +128,47 @@ AW_ASSERT(sizeof(struct aw_ack_state) == 96, "aw_ack_state");
 
 enum aw_ack_flag {
 	AW_ACK_VALID = 1 << 0,	 /* an ACK was received */
-	AW_ACK_TS = 1 << 1,	 /* the newest received has timestamps */
-	AW_ACK_HOLDING = 1 << 2, /* the newest received is withheld */
+	AW_ACK_TS = 1 << 1,	 /* the newest ACK received has timestamps */
+	AW_ACK_HOLDING = 1 << 2, /* the newest ACK received is withheld */
 	AW_ACK_ACCECN = 1 << 3,	 /* the flow uses AccECN: by its handshake, or by its ACKs */
-	/* SACK blocks report a hole that is not closed. From bit 5 on: enum aw_token. */
+	/* SACK blocks reported a hole that is not closed yet. From bit 5 on: enum aw_token. */
 	AW_ACK_RECOVERING = 1 << 4,
 };
 
 enum aw_sack_flag {
-	AW_SACK_WAITS = 1 << 0, /* a queue stands, so that blocks that changed may wait */
-	/* Bits 1 to 3: so many blocks, from the first on, of the ACK that is withheld say what
-	 * was not sent yet. */
+	AW_SACK_WAITS = 1 << 0, /* there is a standing queue: changed blocks may wait */
+	/* Bits 1 to 3: the number of leading blocks of the withheld ACK, up to the last one that
+	 * no sent ACK has reported. */
 	AW_SACK_UNSENT = 1 << 1,
 	AW_SACK_UNSENT_MASK = 7 << 1,
-	/* From bit 4 on: duplicates with blocks since the last ACK without any. */
+	/* From bit 4 on: a count of duplicates with blocks since the last ACK without blocks. */
 	AW_SACK_DUPLICATE = 1 << 4,
-	AW_SACK_REPAIRS = 4 << 4, /* one more than starts a repair: RFC 5681 §3.2 */
+	AW_SACK_REPAIRS = 4 << 4, /* one more than start a repair (RFC 5681 §3.2) */
 };
 
 /*
- * What one side starts and the other ends: a bit in the flags of both, that each
- * turns over in its own copy. It goes on while they differ.
+ * Conditions that one side starts and the other ends. Both sides have a bit for each in
+ * their flags, and each side toggles its own; the condition holds while the two differ.
  */
 enum aw_token {
 	AW_TOKEN_NEAR = 1 << 5, /* a near probe of the RTT is in flight; see rtt.h */
-	AW_TOKEN_FAR = 1 << 6,	/* a far one is */
+	AW_TOKEN_FAR = 1 << 6,	/* a far probe of the RTT is in flight */
 	AW_TOKEN_LOSS = 1 << 7, /* the data side saw a gap that is not acknowledged yet */
 };
 
 /**
  * struct aw_data_state - the data direction
  * @high: end of the highest segment received
- * @recover: with AW_TOKEN_LOSS: all below must be acknowledged first
+ * @recover: with AW_TOKEN_LOSS: the gap is closed when all below is acknowledged
  * @mss: payload of a full segment, bytes; 0 if none was received
- * @wnd: the window that the data sender itself advertises, bytes
- * @valid: not 0 once data were received
+ * @wnd: the window that the data sender itself advertises; bytes if the scale is known
+ * @valid: not 0 once data have been received
  * @flags: enum aw_token
- * @limited: the sender fills the window that it is given; not 0: as of the last near
- *	probe of the RTT (rtt.h), so only with timestamps
+ * @limited: not 0 if the sender filled its window at the last near probe of the RTT
+ *	(rtt.h); found only with timestamps
  * @reserved: 0
  *
- * Each side writes only its own half and reads the other's, so that a data
+ * Each side writes only its own state and reads the other's, so that a data
  * segment need not lock out the ACKs.
  */
 struct aw_data_state {
@@ -181,22 +182,22 @@ struct aw_data_state {
 	aw_u8 reserved;
 };
 
-/* Has one side started what the other has not ended yet? */
+/* Does the condition `which` hold: started by one side, and not ended by the other yet? */
 AW_FN int aw_token_out(const struct aw_ack_state *a, const struct aw_data_state *d,
 		       enum aw_token which)
 {
 	return (a->flags ^ d->flags) & which;
 }
 
-/* Is a loss or a reordering not repaired yet, as either side saw it? */
+/* Has either side seen a loss or a reordering that is not repaired yet? */
 AW_FN int aw_recovering(const struct aw_ack_state *a, const struct aw_data_state *d)
 {
 	return (a->flags & AW_ACK_RECOVERING) | aw_token_out(a, d, AW_TOKEN_LOSS);
 }
 
 /*
- * Can it be an ACK of what the sender sent? If not, the sender drops it (RFC 9293
- * §3.10.7.4, RFC 5961 §5), and its number stands for nothing.
+ * Can s be an ACK of data that were sent? If not, the sender drops it (RFC 9293
+ * §3.10.7.4, RFC 5961 §5), and its number must be ignored.
  */
 AW_FN int aw_acceptable(const struct aw_data_state *d, const struct aw_seg *s)
 {
@@ -210,10 +211,10 @@ AW_FN aw_u32 aw_seg_end(const struct aw_seg *s)
 }
 
 /*
- * Does s bring nothing new in its own direction: a probe of a closed window or of a silent
- * connection, or a part that is sent again? Who has all that drops it, and does not look at
- * its number (RFC 9293 §3.10.7.4). A pure ACK ends where its direction does. What is further
- * back than any such follows a jump ahead that was none.
+ * Is s old in its own direction: a zero-window probe, a keep-alive or a retransmission? A
+ * receiver that already has these data drops it without reading its acknowledgment number
+ * (RFC 9293 §3.10.7.4). A pure ACK at the end of its direction is not old. Neither is s if it
+ * is further back: then the recorded end came from a sequence number that jumped ahead.
  */
 AW_FN int aw_is_behind(const struct aw_ack_state *a, const struct aw_seg *s)
 {
@@ -223,8 +224,8 @@ AW_FN int aw_is_behind(const struct aw_ack_state *a, const struct aw_seg *s)
 }
 
 /*
- * Does the number of s stand for something: can it be an ACK of what the sender sent, and
- * does the sender look at it?
+ * Does the acknowledgment number of s count: can s be an ACK of data that were sent, and
+ * does the sender read it?
  */
 AW_FN int aw_counts(const struct aw_ack_state *a, const struct aw_data_state *d,
 		    const struct aw_seg *s)
@@ -232,12 +233,12 @@ AW_FN int aw_counts(const struct aw_ack_state *a, const struct aw_data_state *d,
 	return aw_acceptable(d, s) && !aw_is_behind(a, s);
 }
 
-/* What of AccECN's option an ACK carries. */
+/* The parts of AccECN's option that an ACK carries. */
 enum aw_accecn_field {
 	AW_ACCECN_CE = 1 << 0,
 	AW_ACCECN_E0 = 1 << 1,
 	AW_ACCECN_E1 = 1 << 2,
-	AW_ACCECN_OPTION = 1 << 3, /* the option, though it may be empty */
+	AW_ACCECN_OPTION = 1 << 3, /* the option itself, which may be empty */
 };
 
 AW_FN aw_u32 aw_accecn_fields(const struct aw_seg *s)
@@ -248,7 +249,7 @@ AW_FN aw_u32 aw_accecn_fields(const struct aw_seg *s)
 	       (s->e0_bytes != ~0U ? AW_ACCECN_E0 : 0) | (s->e1_bytes != ~0U ? AW_ACCECN_E1 : 0);
 }
 
-/* Which of the counters in s, whose fields are given, differ from those last reported? */
+/* Which counters of s, among the given fields, differ from those last reported? */
 AW_FN aw_u32 aw_accecn_moved(const struct aw_ack_state *a, const struct aw_seg *s, aw_u32 fields)
 {
 	aw_u32 moved = 0;
@@ -263,27 +264,27 @@ AW_FN aw_u32 aw_accecn_moved(const struct aw_ack_state *a, const struct aw_seg *
 }
 
 /*
- * Does AccECN's option say what cannot wait? That CE marks came; or that packets came with
- * an ECT codepoint that those before had not: the receiver must tell both at once (RFC 9768
- * §3.2.3.3). A counter that goes on growing is cumulative, as the number is.
+ * Does AccECN's option carry news that cannot wait: CE marks, or packets with another ECT
+ * codepoint than those before? The receiver must report both at once (RFC 9768 §3.2.3.3). A
+ * counter that merely continues to grow is cumulative, like the acknowledgment number.
  */
 AW_FN int aw_accecn_news(const struct aw_ack_state *a, const struct aw_seg *s)
 {
 	return aw_accecn_moved(a, s, aw_accecn_fields(s)) & ~(aw_u32)a->moved;
 }
 
-/* How many blocks of the newest ACK received, from the first on, were not sent yet? */
+/* The number of leading blocks of the withheld ACK, up to the last one not sent yet. */
 AW_FN aw_u32 aw_sack_unsent(const struct aw_ack_state *a)
 {
 	return (a->sack_flags & AW_SACK_UNSENT_MASK) / AW_SACK_UNSENT;
 }
 
-/* Does s acknowledge, or report as received, what the newest ACK's unsent blocks report? */
+/* Does s acknowledge or report what the unsent blocks of the withheld ACK report? */
 AW_SUBPROG int aw_sack_covers(const struct aw_ack_state *a, const struct aw_seg *s)
 {
 	aw_u32 i, j;
 
-	if (!a || !s) /* what the verifier asks of a subprogram */
+	if (!a || !s) /* the verifier requires this in a subprogram */
 		return 0;
 	for (i = 0; i < AW_SACK_BLOCKS; i++) {
 		int covered = 0;
@@ -302,7 +303,7 @@ AW_SUBPROG int aw_sack_covers(const struct aw_ack_state *a, const struct aw_seg 
 	return 1;
 }
 
-/* Is the first block a DSACK: below the cumulative acknowledgment, or in the second? */
+/* Is the first block a DSACK: below the cumulative ACK, or inside the second block? */
 AW_FN int aw_is_dsack(const struct aw_seg *s)
 {
 	if (!s->n_sack)
@@ -314,12 +315,13 @@ AW_FN int aw_is_dsack(const struct aw_seg *s)
 }
 
 /*
- * Does s leave out what the newest ACK received said, so that it cannot stand for it?
- * - Without AccECN, ECE speaks of the bytes that its ACK covers: by it DCTCP counts what
- *   was marked (RFC 8257 §3.2), and s would speak for the bytes of both.
- * - AccECN's option, or a counter in it, is not in s.
- * - It reported SACK blocks that were not sent yet, and s does not cover them.
- * - A sender with timestamps drops s if it has none, or older ones (RFC 7323 §3.2, §5).
+ * Does s leave out anything that the newest ACK received said, so that s cannot supersede
+ * it? These are the cases:
+ * - ECE differs, without AccECN. ECE applies to the bytes that its ACK covers: DCTCP counts
+ *   marked bytes by it (RFC 8257 §3.2), and that of s would apply to the bytes of both ACKs.
+ * - s lacks AccECN's option, or one of its counters.
+ * - s does not cover the SACK blocks of that ACK that were not sent yet.
+ * - s has no timestamps, or older ones: the sender drops it (RFC 7323 §3.2, §5).
  */
 AW_FN int aw_leaves_out(const struct aw_ack_state *a, const struct aw_seg *s)
 {
@@ -332,9 +334,9 @@ AW_FN int aw_leaves_out(const struct aw_ack_state *a, const struct aw_seg *s)
 	return (a->flags & AW_ACK_TS) && (!(s->opts & AW_OPT_TS) || aw_after(a->tsval, s->tsval));
 }
 
-/* What the SACK blocks of an ACK say beside those of the newest received. */
+/* How the SACK blocks of an ACK differ from those of the newest ACK received. */
 enum aw_sack_change {
-	AW_SACK_SAME,	 /* nothing: each was reported */
+	AW_SACK_SAME,	 /* not at all: each was reported */
 	AW_SACK_CHANGED, /* a block grew, or is new and reports another hole */
 	AW_SACK_DSACK,
 };
@@ -344,9 +346,9 @@ AW_SUBPROG int aw_sack_change(const struct aw_ack_state *a, const struct aw_seg 
 	enum aw_sack_change change = AW_SACK_SAME;
 	aw_u32 i, j;
 
-	if (!a || !s) /* as above */
+	if (!a || !s) /* for the verifier */
 		return AW_SACK_DSACK;
-	/* DSACK of data above: the first block lies inside the second (RFC 2883 §4). */
+	/* A DSACK of data above: the first block lies inside the second (RFC 2883 §4). */
 	if (s->n_sack > 1 && aw_after_eq(s->sack[0], s->sack[2]) &&
 	    aw_after_eq(s->sack[3], s->sack[1]))
 		return AW_SACK_DSACK;
@@ -355,7 +357,7 @@ AW_SUBPROG int aw_sack_change(const struct aw_ack_state *a, const struct aw_seg 
 
 		if (i >= s->n_sack)
 			break;
-		/* DSACK: below the cumulative acknowledgment (RFC 2883 §4). */
+		/* A DSACK: below the cumulative acknowledgment (RFC 2883 §4). */
 		if (!aw_after(s->sack[2 * i], s->ack))
 			return AW_SACK_DSACK;
 		for (j = 0; j < AW_SACK_BLOCKS; j++) {
@@ -371,11 +373,11 @@ AW_SUBPROG int aw_sack_change(const struct aw_ack_state *a, const struct aw_seg 
 }
 
 /*
- * May blocks that changed wait? During a recovery each segment that arrives lets a block grow
- * or, behind a queue that overflows, begins another one, and where a queue stands those ACKs
- * alone can keep it standing. A later ACK that covers the blocks says as much (aw_leaves_out).
- * The first report of a loss is sent at once, and so are as many duplicates as start a repair
- * (RFC 5681 §3.2), for a sender that counts them although it has SACK.
+ * May changed blocks wait? During a recovery each segment that arrives makes a block grow or,
+ * after a queue has overflowed, begins another one. In the presence of a queue these ACKs alone
+ * can keep it standing. A later ACK that covers the blocks supersedes them (aw_leaves_out). The
+ * first report of a loss is sent at once, and so are the duplicates that start a repair (RFC
+ * 5681 §3.2), for a sender that counts them although it has SACK.
  */
 AW_FN int aw_sack_waits(const struct aw_ack_state *a, const struct aw_seg *s)
 {
@@ -383,7 +385,7 @@ AW_FN int aw_sack_waits(const struct aw_ack_state *a, const struct aw_seg *s)
 	       aw_after_eq(s->ack, a->rcvd_ack);
 }
 
-/* Compares its window with those received and sent: AW_R_HELD if it says nothing new. */
+/* Compares the window of s with those received and sent; AW_R_HELD if it says nothing new. */
 AW_FN enum aw_reason aw_contract_window(const struct aw_ack_state *a, const struct aw_data_state *d,
 					const struct aw_handshake *h, const struct aw_seg *s)
 {
@@ -392,7 +394,7 @@ AW_FN enum aw_reason aw_contract_window(const struct aw_ack_state *a, const stru
 	aw_u32 near_zero = AW_NEAR_ZERO_SEGMENTS * mss;
 
 	if (!aw_scale_known(h)) {
-		/* Only the number on the wire is known: a change that could matter is sent. */
+		/* Only the unscaled field is known: any change that could matter is sent. */
 		if (wnd < a->rcvd_wnd)
 			return AW_R_SHRINK;
 		if (!a->sent_wnd || wnd >> 1 >= a->sent_wnd)
@@ -406,10 +408,10 @@ AW_FN enum aw_reason aw_contract_window(const struct aw_ack_state *a, const stru
 		return AW_R_HELD;
 	if (a->sent_wnd < near_zero)
 		return AW_R_OPEN;
-	/* The sender has used up what it was given, and this gives it more. */
+	/* The sender has used up its window, and this ACK opens it. */
 	if (d->valid && aw_after(d->high + near_zero, a->sent_right_edge))
 		return AW_R_OPEN;
-	/* It has, though the data are still on their way. */
+	/* The sender has used up its window, but the data are still on their way. */
 	if (d->limited &&
 	    !aw_after(a->sent_right_edge + (a->sent_wnd >> AW_LIMITED_SHARE_SHIFT), s->ack + wnd))
 		return AW_R_OPEN;
@@ -417,7 +419,7 @@ AW_FN enum aw_reason aw_contract_window(const struct aw_ack_state *a, const stru
 }
 
 /*
- * Returns AW_R_HELD if s may be withheld; anything else is why it must be sent now.
+ * Returns AW_R_HELD if s may be withheld, otherwise the reason why it must be sent now.
  * The caller has parsed s without error; what cannot be parsed is always sent.
  */
 AW_SUBPROG enum aw_reason aw_contract(const struct aw_ack_state *a, const struct aw_data_state *d,
@@ -427,7 +429,7 @@ AW_SUBPROG enum aw_reason aw_contract(const struct aw_ack_state *a, const struct
 	enum aw_reason why;
 	aw_u16 ecn;
 
-	if (!a || !d || !h || !s) /* a verifier asks */
+	if (!a || !d || !h || !s) /* for the verifier */
 		return AW_R_NOT_ACK;
 	ecn = s->flags & (AW_TCP_ECE | AW_TCP_CWR | AW_TCP_AE);
 	if (AW_UNLIKELY(s->payload))
@@ -456,8 +458,8 @@ AW_SUBPROG enum aw_reason aw_contract(const struct aw_ack_state *a, const struct
 	if (AW_UNLIKELY(!aw_after_eq(s->ack, a->rcvd_ack)))
 		return AW_R_OLD;
 	/*
-	 * Until the loss is repaired every ACK is sent, but for one that moves forward
-	 * and repeats blocks already reported: those alone can fill a thin uplink.
+	 * Until a loss is repaired every ACK is sent, except one that moves forward and
+	 * repeats blocks already reported: such ACKs alone can fill a thin uplink.
 	 */
 	if (AW_UNLIKELY((a->n_sack || aw_recovering(a, d)) && !s->n_sack))
 		return AW_R_RECOVERY;
@@ -471,8 +473,8 @@ AW_SUBPROG enum aw_reason aw_contract(const struct aw_ack_state *a, const struct
 	if (AW_UNLIKELY(a->started < AW_START_SEGMENTS))
 		return AW_R_START;
 	/*
-	 * With a counter of 24 bits no wrap of the 3 bits matters (RFC 9768 §3.2.3). Without:
-	 * the next one that is sent covers as much more as this one, and must be safe, too.
+	 * With a 24-bit counter a wrap of the 3-bit one does not matter (RFC 9768 §3.2.3).
+	 * Without, the next ACK is expected to advance as far as this one, and must be safe, too.
 	 */
 	if (AW_UNLIKELY((a->flags & AW_ACK_ACCECN) && !(aw_accecn_fields(s) & AW_ACCECN_CE) &&
 			(s->ack - a->sent_ack) + (s->ack - a->rcvd_ack) >

@@ -13,13 +13,13 @@
  *   a held ACK was sent after all        aw_flow_on_sent()
  *
  * If aw_flow_data_alone() says so, one segment of each direction may be handled at
- * the same time: then the data side writes data, the near leg of the RTT and its
- * window, and the ACK side writes everything else.
+ * the same time: then the data side writes data and, of the RTT, the far probe, what
+ * the near leg found and the window of the minima; the ACK side writes everything else.
  *
  * Reading a clock is slow in some environments. They ask aw_flow_data_wants_clock()
- * and aw_flow_ack_wants_clock() first, and pass 0 for a time that was not read. No
- * probe of the RTT begins or ends then, whatever the other side does meanwhile. If they
- * pass 0 to aw_flow_on_ack(), they call aw_flow_clock() with a coarse time before.
+ * and aw_flow_ack_wants_clock() first, and pass 0 for a time that was not read. Then no
+ * probe of the RTT begins or ends, whatever the other side does meanwhile. Before they
+ * pass 0 to aw_flow_on_ack(), they must call aw_flow_clock() with a coarse time.
  */
 #ifndef ACKWISE_FLOW_H
 #define ACKWISE_FLOW_H
@@ -30,7 +30,7 @@
 #include "uplink.h"
 
 /**
- * struct aw_flow_cfg - the same for all flows: the policy, and the bound of a hold
+ * struct aw_flow_cfg - what all flows share: the policy, and the bounds of a hold
  * @policy: the policy and its parameters
  * @hold_max_us: upper bound of D
  * @hold_min_us: lower bound of D; a shorter timer is of no use
@@ -54,7 +54,7 @@ enum aw_decision_flag {
 	/* A held ACK of the flow need not be sent any more. */
 	AW_DEC_SUPERSEDES = 1 << 0,
 	/*
-	 * It duplicates an ACK that is still held: it must be sent twice, or the sender
+	 * The ACK duplicates one that is still held: it must be sent twice, or the sender
 	 * counts one duplicate too few.
 	 */
 	AW_DEC_TWICE = 1 << 1,
@@ -62,12 +62,12 @@ enum aw_decision_flag {
 
 /**
  * struct aw_decision - what to do with a segment of the ACK direction
- * @kind: enum aw_verdict_kind, the contract applied
+ * @kind: enum aw_verdict_kind, after the contract was applied
  * @reason: enum aw_reason
  * @hold_us: with AW_HOLD, the longest that it may wait
  * @flags: enum aw_decision_flag
- * @event: what the policy was told. Not on the stack, where a verifier would follow each
- *	value that it may have.
+ * @event: what the policy was told. It is not on the stack, where the verifier would track
+ *	each value that it may have.
  */
 struct aw_decision {
 	aw_u32 kind;
@@ -83,10 +83,11 @@ struct aw_decision {
  * @hs: what the handshake negotiated
  * @data: the data direction, written by the data side
  * @acks: the ACK direction, written by the ACK side
- * @shared: not 0 while others fill the link that the ACKs leave by: us in which that sends
- *	two full packets (uplink.h); written by the environment before aw_flow_on_ack()
- * @busy: not 0 while the CPU that the ACKs pass is short of time, which goes to packets;
- *	written by the environment before aw_flow_on_ack()
+ * @shared: not 0 while others fill the link that the ACKs leave by: the time, us, in which
+ *	that link sends two full packets (uplink.h). The environment writes it before
+ *	aw_flow_on_ack()
+ * @busy: not 0 while packets leave the CPU that the ACKs pass short of time. The environment
+ *	writes it before aw_flow_on_ack()
  * @rtt: round-trip time
  */
 struct aw_flow {
@@ -101,7 +102,7 @@ struct aw_flow {
 
 AW_ASSERT(sizeof(struct aw_flow) == 256, "aw_flow");
 
-/* Begins a zeroed flow with what the handshake negotiated; hs may be NULL. */
+/* Initialises a zeroed flow with what the handshake negotiated; hs may be NULL. */
 AW_FN void aw_flow_init(struct aw_flow *f, const struct aw_handshake *hs, aw_u64 now_us)
 {
 	if (hs)
@@ -111,7 +112,7 @@ AW_FN void aw_flow_init(struct aw_flow *f, const struct aw_handshake *hs, aw_u64
 	aw_rtt_init(&f->rtt, now_us);
 }
 
-/* The smallest round-trip time of late, us; 0 if it is not known. */
+/* The recent minimum of the round-trip time, us; 0 if it is not known. */
 AW_FN aw_u32 aw_flow_min_rtt(const struct aw_flow *f)
 {
 	return aw_rtt_min(&f->rtt, &f->hs);
@@ -124,10 +125,10 @@ AW_FN aw_u32 aw_flow_srtt(const struct aw_flow *f)
 }
 
 /*
- * The same as far as it is known now: an ACK whose echo is still awaited has been on its
- * way for as long at least. A full queue shows by that in one round trip, where the
- * smoothed value takes several. A sender with nothing to send echoes late, too, so that no
- * more than four times the smoothed value counts.
+ * The smoothed round-trip time, us, or, if it is more, the age of an ACK whose echo is still
+ * awaited. By that a full queue shows within one round trip; the smoothed value takes
+ * several. A sender with nothing to send echoes late, too, so that at most four times the
+ * smoothed value counts.
  */
 AW_FN aw_u32 aw_flow_srtt_now(const struct aw_flow *f, aw_u64 now_us)
 {
@@ -140,8 +141,9 @@ AW_FN aw_u32 aw_flow_srtt_now(const struct aw_flow *f, aw_u64 now_us)
 }
 
 /*
- * Does a queue stand for sure? The round trip is longer than its minimum by a quarter, and not
- * by a pause of the sender. What is still awaited counts: the data after a pause end the wait.
+ * Is there certainly a queue: is the round trip longer than its minimum by a quarter, and not
+ * because the sender paused? An echo that is still awaited counts as well: after a pause, the
+ * first data end that wait.
  */
 AW_FN int aw_flow_queue(const struct aw_flow *f, aw_u64 now_us)
 {
@@ -154,7 +156,7 @@ AW_FN int aw_flow_queue(const struct aw_flow *f, aw_u64 now_us)
 	return min && rtt >= min + (min >> 2);
 }
 
-/* Rounds a time down to one of four lengths an octave: its first three bits. */
+/* Rounds a time down to its first three bits, that is, to one of four lengths an octave. */
 AW_FN aw_u32 aw_hold_length(aw_u32 us)
 {
 	aw_u32 bits = us | us >> 1;
@@ -167,9 +169,9 @@ AW_FN aw_u32 aw_hold_length(aw_u32 us)
 }
 
 /*
- * D, the longest hold that the contract grants this flow now, us. It is the least or the
- * largest bound, or one of a few lengths between them, so that an environment can keep a FIFO
- * for each: a policy that counts on D then counts on what the timer does.
+ * D, the longest hold that the contract grants this flow now, us. It is the lower or the
+ * upper bound, or one of a few lengths between them, so that an environment can keep a FIFO
+ * for each length. A policy that relies on D then relies on what the timer really does.
  */
 AW_FN aw_u32 aw_flow_hold_us(const struct aw_flow *f, const struct aw_flow_cfg *c)
 {
@@ -195,7 +197,7 @@ AW_FN aw_u32 aw_policy_needs(aw_u32 policy)
 	}
 }
 
-/* May data be handled beside an ACK? They may, unless the policy sees data. */
+/* May data and an ACK be handled at the same time? They may, unless the policy sees data. */
 AW_FN int aw_flow_data_alone(const struct aw_flow_cfg *c)
 {
 	return !(aw_policy_needs(c->policy.policy) & AW_CAP_SEE_DATA);
@@ -211,7 +213,7 @@ AW_FN int aw_flow_reads_busy(const struct aw_flow_cfg *c)
 	return !!(aw_policy_needs(c->policy.policy) & AW_READS_BUSY);
 }
 
-/* If this says no, aw_flow_on_data() does not look at the time. */
+/* Does aw_flow_on_data() need the time for s? If not, it does not look at now_us. */
 AW_FN int aw_flow_data_wants_clock(const struct aw_flow *f, const struct aw_flow_cfg *c,
 				   const struct aw_seg *s)
 {
@@ -222,13 +224,13 @@ AW_FN int aw_flow_data_wants_clock(const struct aw_flow *f, const struct aw_flow
 		aw_rtt_far_due(&f->rtt, &f->acks, &f->data));
 }
 
-/* If this says no, aw_flow_on_ack() does not look at the time. */
+/* Does aw_flow_on_ack() need the exact time for s? If not, now_us may be 0. */
 AW_FN int aw_flow_ack_wants_clock(const struct aw_flow *f, const struct aw_flow_cfg *c,
 				  const struct aw_seg *s)
 {
 	if (aw_flow_reads_time(c))
 		return 1;
-	/* It may be the next near probe, if it is sent. */
+	/* If s is sent, it may become the next near probe. */
 	return (s->opts & AW_OPT_TS) && (!aw_token_out(&f->acks, &f->data, AW_TOKEN_NEAR) ||
 					 aw_rtt_far_answered(&f->rtt, &f->acks, &f->data, s));
 }
@@ -253,10 +255,10 @@ AW_FN void aw_flow_event(const struct aw_flow *f, const struct aw_flow_cfg *c, a
 }
 
 /*
- * AW_A_OTHERS if others fill the link, and AW_A_SHARED if an ACK that is sent now waits in
- * their queue: one as long as a quarter of the smallest round trip, and longer than an ACK
- * waits where a queue separates flows. By sign bits: a branch for each would triple what a
- * verifier looks at.
+ * AW_A_OTHERS if others fill the link, and AW_A_SHARED as well if an ACK that is sent now
+ * waits in their queue: one of at least a quarter of the minimum round trip, and of two full
+ * packets, since an ACK waits no longer where a queue separates flows. Computed with sign
+ * bits: branches would triple what the verifier has to check.
  */
 AW_FN aw_u32 aw_flow_shared(const struct aw_flow *f, const struct aw_event *e)
 {
@@ -267,13 +269,13 @@ AW_FN aw_u32 aw_flow_shared(const struct aw_flow *f, const struct aw_event *e)
 	return (aw_u32)(others * AW_A_OTHERS + (others & known & ~shorter) * AW_A_SHARED);
 }
 
-/* Hops that a packet took, by its TTL: the initial values in use are 64, 128 and 255. */
+/* Hops that a packet took, from its TTL: the initial values in use are 64, 128 and 255. */
 AW_FN aw_u32 aw_hops(aw_u32 ttl)
 {
 	return (ttl <= 64 ? 64 : ttl <= 128 ? 128 : 255) - ttl + 1;
 }
 
-/* Says where a segment lies in the data (enum aw_event_flag), and remembers it. */
+/* Records a segment of data. Returns where it lies among the others: enum aw_event_flag. */
 AW_FN aw_u32 aw_flow_data_order(struct aw_flow *f, const struct aw_seg *s)
 {
 	struct aw_data_state *d = &f->data;
@@ -299,9 +301,9 @@ AW_FN aw_u32 aw_flow_data_order(struct aw_flow *f, const struct aw_seg *s)
 	if (aw_after(end, d->high))
 		d->high = end;
 	/*
-	 * Old data again: the receiver answers at once, and the sender is in loss
-	 * recovery. All that it has sent is then its RecoveryPoint (RFC 6675 §5). Old
-	 * data above that point are another loss.
+	 * Data below the highest: the receiver answers at once, and the sender is in
+	 * loss recovery. Its RecoveryPoint is the end of all that it has sent (RFC 6675
+	 * §5). Such data above that point belong to another loss.
 	 */
 	if (!aw_token_out(&f->acks, d, AW_TOKEN_LOSS)) {
 		d->recover = d->high;
@@ -313,8 +315,8 @@ AW_FN aw_u32 aw_flow_data_order(struct aw_flow *f, const struct aw_seg *s)
 }
 
 /*
- * Takes what arrives from the data sender: its data, and its pure ACKs. If two are
- * handled at the same time, without a lock, they count as reordered.
+ * Takes a segment from the data sender: data, or a pure ACK. Two segments that are
+ * handled at the same time, without a lock, count as reordered.
  */
 AW_FN void aw_flow_on_data(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
 			   aw_u32 segments, aw_u64 now_us)
@@ -333,8 +335,8 @@ AW_FN void aw_flow_on_data(struct aw_flow *f, const struct aw_flow_cfg *c, const
 	if (s->opts & AW_OPT_TS)
 		aw_rtt_on_data(&f->rtt, &f->hs, &f->acks, d, s, now_us);
 	/*
-	 * A full segment is the largest of late, so that a smaller path MTU shows. It
-	 * decays by a byte at least, or it would stay 127 above.
+	 * A full segment is the largest recent one, so that a smaller path MTU shows. It
+	 * decays by at least a byte, or it would stay up to 127 bytes too large.
 	 */
 	if (segments > 1)
 		each = aw_div32(s->payload + segments - 1, segments);
@@ -354,13 +356,13 @@ AW_FN void aw_flow_on_data(struct aw_flow *f, const struct aw_flow_cfg *c, const
 		e.flags |= AW_D_CE;
 	if (s->flags & AW_TCP_PSH)
 		e.flags |= AW_D_PSH;
-	/* ECE echoes a mark on what the data sender received: as no data go there, on ACKs. */
+	/* ECE echoes a mark on a packet to the data sender. As no data go there, it was an ACK. */
 	if (s->flags & AW_TCP_ECE)
 		e.flags |= AW_D_ACK_CE_ECHO;
 	aw_policy_step(&f->policy, &c->policy, &e);
 }
 
-/* What is sent starts a new count, and may be the next near probe of the RTT. */
+/* Records that s was sent: counts start again, and it may be the next near probe. */
 AW_FN void aw_flow_note_sent(struct aw_flow *f, const struct aw_seg *s, aw_u64 now_us)
 {
 	struct aw_ack_state *a = &f->acks;
@@ -391,7 +393,7 @@ AW_FN void aw_flow_on_sent(struct aw_flow *f, const struct aw_flow_cfg *c, const
 	struct aw_event e;
 
 	aw_flow_note_sent(f, s, now_us);
-	/* A newer one with the same number, and blocks that s does not cover, is still held. */
+	/* A newer ACK with the same number is still held if s does not cover its blocks. */
 	if (!aw_after(f->acks.rcvd_ack, s->ack) &&
 	    (AW_LIKELY(!aw_sack_unsent(&f->acks)) || aw_sack_covers(&f->acks, s))) {
 		f->acks.flags &= ~AW_ACK_HOLDING;
@@ -402,7 +404,7 @@ AW_FN void aw_flow_on_sent(struct aw_flow *f, const struct aw_flow_cfg *c, const
 	aw_policy_step(&f->policy, &c->policy, &e);
 }
 
-/* Remembers s as the newest received, whether it is sent or not. */
+/* Records s as the newest ACK received, whether it is sent or not. */
 AW_FN void aw_flow_note_rcvd(struct aw_flow *f, const struct aw_seg *s)
 {
 	struct aw_ack_state *a = &f->acks;
@@ -410,12 +412,12 @@ AW_FN void aw_flow_note_rcvd(struct aw_flow *f, const struct aw_seg *s)
 	aw_u32 i, moved;
 
 	if ((a->flags & AW_ACK_VALID) && aw_after(a->rcvd_ack, s->ack))
-		return; /* a newer one overtook it: it says nothing about now */
+		return; /* a newer one overtook it: it is out of date */
 	a->rcvd_ack = s->ack;
 	a->rcvd_wnd = aw_wnd(&f->hs, s, 1);
 	a->rcvd_right_edge = s->ack + a->rcvd_wnd;
 	a->ecn = s->flags & (AW_TCP_ECE | AW_TCP_CWR | AW_TCP_AE);
-	/* ACE counts from 5, and nothing else sets AE on a pure ACK. */
+	/* ACE starts at 5, with AE set, and nothing else sets AE on a pure ACK. */
 	if (!s->payload && (a->ecn & AW_TCP_AE))
 		a->flags |= AW_ACK_ACCECN;
 	a->accecn = (aw_u8)aw_accecn_fields(s);
@@ -438,7 +440,7 @@ AW_FN void aw_flow_note_rcvd(struct aw_flow *f, const struct aw_seg *s)
 		a->flags &= ~AW_ACK_TS;
 	}
 	a->flags |= AW_ACK_VALID;
-	/* Duplicates are counted of an older ACK as well, whose blocks are not kept. */
+	/* Older ACKs count as duplicates as well, although their blocks are not kept. */
 	if (AW_UNLIKELY(s->n_sack || a->n_sack || a->sack_flags >= AW_SACK_DUPLICATE)) {
 		if (!s->n_sack)
 			a->sack_flags &= AW_SACK_DUPLICATE - 1;
@@ -461,15 +463,15 @@ AW_FN void aw_flow_note_rcvd(struct aw_flow *f, const struct aw_seg *s)
 		a->flags &= ~AW_ACK_RECOVERING;
 	/*
 	 * A gap that widens at this very moment may be taken for closed. Its SACK
-	 * blocks, or duplicates, then say that it is not.
+	 * blocks, or duplicates, then show that it is not.
 	 */
 	if (aw_token_out(a, d, AW_TOKEN_LOSS) && aw_after_eq(s->ack, d->recover))
 		a->flags ^= AW_TOKEN_LOSS;
 }
 
 /*
- * Would a sender without SACK count it as a duplicate of the newest received?
- * Other news that it may carry, such as a changed ECE, does not matter (RFC 5681 §2).
+ * Would a sender without SACK count s as a duplicate of the newest ACK received?
+ * Other news that s may carry, such as a changed ECE, does not matter (RFC 5681 §2).
  */
 AW_FN int aw_is_plain_duplicate(const struct aw_ack_state *a, const struct aw_handshake *h,
 				const struct aw_seg *s)
@@ -480,9 +482,9 @@ AW_FN int aw_is_plain_duplicate(const struct aw_ack_state *a, const struct aw_ha
 }
 
 /*
- * Must the held ACK be sent, as it is, before s of the ACK direction? So it is if s will
- * not say all that it says. Then the environment sends it, calls aw_flow_on_sent(), and
- * only then aw_flow_on_ack() with s. One that cannot send it now has it leave later.
+ * Must the held ACK be sent, unchanged, before s of the ACK direction? It must if s leaves
+ * out anything that it says. Then the environment sends it, calls aw_flow_on_sent(), and
+ * only then aw_flow_on_ack() with s. If it cannot be sent now, it leaves later, within D.
  */
 AW_FN int aw_flow_releases(const struct aw_flow *f, const struct aw_seg *s)
 {
@@ -495,9 +497,9 @@ AW_FN int aw_flow_releases(const struct aw_flow *f, const struct aw_seg *s)
 }
 
 /*
- * Tells the time of s, of the ACK direction, to within some milliseconds. If no ACK has
- * gone on for longer than an RTO, the sender was idle or had a timeout, and its ACKs are
- * those of a start again. A sender that is used to held ACKs has a longer RTO.
+ * Takes the time of s, of the ACK direction, to within some milliseconds. If no ACK has
+ * advanced for longer than an RTO, the sender was idle or had a timeout, and its ACKs are
+ * again those of a start. A sender that is used to held ACKs has a longer RTO.
  */
 AW_FN void aw_flow_clock(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
 			 aw_u64 now_us)
@@ -513,7 +515,7 @@ AW_FN void aw_flow_clock(struct aw_flow *f, const struct aw_flow_cfg *c, const s
 	if ((a->flags & AW_ACK_VALID) && !aw_after(s->ack, a->rcvd_ack))
 		return;
 	is_late = a->advanced && aw_after(now, a->advanced + (rto >> 10));
-	/* For so long nothing has been sent from where its direction seems to be: it is here. */
+	/* Nothing was sent from the recorded end for an RTO: the direction really ends here. */
 	if (AW_UNLIKELY(aw_is_behind(a, s))) {
 		if (!is_late || (a->flags & AW_ACK_HOLDING))
 			return;
@@ -525,15 +527,15 @@ AW_FN void aw_flow_clock(struct aw_flow *f, const struct aw_flow_cfg *c, const s
 }
 
 /*
- * Notes, before the contract judges s, which has SACK blocks: whether a queue stands, so that
- * blocks may wait, and whether s repeats the number that the sender has heard. In memory, where
- * a verifier does not follow both.
+ * Called before the contract judges s, which has SACK blocks. Records whether there is a queue,
+ * so that blocks may wait, and counts s if it repeats the number that was last sent. Both are
+ * in memory, where the verifier does not follow each outcome.
  */
 AW_SUBPROG int aw_flow_note_sack(struct aw_flow *f, const struct aw_seg *s, aw_u64 now_us)
 {
 	struct aw_ack_state *a;
 
-	if (!f || !s) /* a verifier asks */
+	if (!f || !s) /* for the verifier */
 		return 0;
 	a = &f->acks;
 	if (now_us && aw_flow_queue(f, now_us))
@@ -547,15 +549,15 @@ AW_SUBPROG int aw_flow_note_sack(struct aw_flow *f, const struct aw_seg *s, aw_u
 }
 
 /*
- * Notes, before s is remembered as the newest, how many of its blocks, from the first on,
- * say what was not sent yet. The first is the newest (RFC 2018 §4).
+ * Called before s is recorded as the newest. Counts its leading blocks, up to the last one
+ * that no sent ACK has reported. The first block is the newest (RFC 2018 §4).
  */
 AW_SUBPROG int aw_flow_note_unsent(struct aw_flow *f, const struct aw_seg *s)
 {
 	struct aw_ack_state *a;
 	aw_u32 i, j, unsent = 0;
 
-	if (!f || !s) /* a verifier asks */
+	if (!f || !s) /* for the verifier */
 		return 0;
 	a = &f->acks;
 	for (i = 0; i < AW_SACK_BLOCKS; i++) {
@@ -585,10 +587,10 @@ AW_FN void aw_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const 
 	struct aw_event *e = &out->event;
 	int counts;
 
-	if (now_us) /* else the environment has done it */
+	if (now_us) /* else the environment has called it */
 		aw_flow_clock(f, c, s, now_us);
 	counts = aw_counts(a, &f->data, s);
-	/* Without a clock there is no RTT of the moment. */
+	/* Without a clock the current RTT is not known. */
 	if (AW_UNLIKELY(s->n_sack) && counts)
 		aw_flow_note_sack(f, s, aw_flow_reads_time(c) ? now_us : 0);
 	why = aw_contract(a, &f->data, &f->hs, s);
@@ -603,7 +605,7 @@ AW_FN void aw_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const 
 		return;
 	a->end = aw_seg_end(s);
 	if (a->flags & AW_ACK_HOLDING) {
-		/* Whatever is sent with a number at least as high says all that it says. */
+		/* With a number at least as high, s says all that the held ACK says. */
 		if (aw_after_eq(s->ack, a->rcvd_ack))
 			out->flags = AW_DEC_SUPERSEDES;
 		if (aw_is_plain_duplicate(a, &f->hs, s))

@@ -14,9 +14,9 @@ enum aw_handshake_flag {
 	AW_HS_SYN_ACKS = 1 << 1,    /* a SYN of the ACK sender was received */
 	AW_HS_WSCALE_DATA = 1 << 2, /* the data sender's SYN had a window scale */
 	AW_HS_WSCALE_ACKS = 1 << 3, /* the ACK sender's SYN had a window scale */
-	AW_HS_ACCECN = 1 << 4,	    /* AccECN was asked for, and granted */
+	AW_HS_ACCECN = 1 << 4,	    /* AccECN was requested, and granted */
 	AW_HS_DONE = 1 << 5,	    /* rtt_us is complete */
-	AW_HS_ASKS_ACCECN = 1 << 6, /* the SYN asked for AccECN */
+	AW_HS_ASKS_ACCECN = 1 << 6, /* the SYN requested AccECN */
 };
 
 /**
@@ -53,7 +53,7 @@ AW_FN int aw_wnd_scales(const struct aw_handshake *h)
 	       (AW_HS_WSCALE_DATA | AW_HS_WSCALE_ACKS);
 }
 
-/* What a window counts in, bytes. A scale that only one side offered is not in use. */
+/* The unit of a window field, bytes. A scale that only one side offered is not in use. */
 AW_FN aw_u32 aw_wnd_unit(const struct aw_handshake *h, int acks)
 {
 	return aw_wnd_scales(h) ? 1u << (h->wscale[acks] & 15) : 1;
@@ -68,9 +68,9 @@ AW_FN aw_u32 aw_wnd(const struct aw_handshake *h, const struct aw_seg *s, int ac
 }
 
 /*
- * RFC 9768 §3.1: a SYN with AE, CWR and ECE asks for AccECN. A SYN-ACK grants it by one of
- * four of their values, which tell how the SYN's ECN field arrived; 001 and 101 are classic
- * ECN, 000 is none, and 111 is a server that echoes what it does not understand.
+ * RFC 9768 §3.1: a SYN with AE, CWR and ECE requests AccECN. A SYN-ACK grants it by one of
+ * four values of these flags, which report how the SYN's ECN field arrived; 001 and 101 are
+ * classic ECN, 000 is none, and 111 is a server that echoes flags it does not understand.
  */
 #define AW_TCP_ACE (AW_TCP_AE | AW_TCP_CWR | AW_TCP_ECE)
 
@@ -93,7 +93,7 @@ AW_FN void aw_handshake_on_segment(struct aw_handshake *h, const struct aw_seg *
 
 	if (!(s->flags & AW_TCP_SYN)) {
 		if (!(h->flags & AW_HS_DONE) && h->synack_us && (s->flags & AW_TCP_ACK)) {
-			/* The client's ACK closes the second leg; the server's data does not. */
+			/* The next segment, normally the client's ACK, closes the second leg. */
 			if (h->syn_us)
 				h->rtt_us = h->synack_us - h->syn_us + (now - h->synack_us);
 			h->flags |= AW_HS_DONE;
@@ -102,12 +102,12 @@ AW_FN void aw_handshake_on_segment(struct aw_handshake *h, const struct aw_seg *
 	}
 	if (s->flags & AW_TCP_ACK) {
 		h->synack_us = now ? now : 1;
-		/* Of two answers the last counts; ACKs that use AccECN tell, too. */
+		/* Of two SYN-ACKs the last counts. ACKs that use AccECN show it as well. */
 		h->flags &= ~AW_HS_ACCECN;
 		if ((h->flags & AW_HS_ASKS_ACCECN) && aw_grants_accecn(s))
 			h->flags |= AW_HS_ACCECN;
 	} else {
-		/* A new connection on old ports; a retransmitted SYN restarts the clock. */
+		/* A new connection on old ports, or a retransmission, which restarts the clock. */
 		h->flags = 0;
 		h->mss = 0;
 		h->rtt_us = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What differs between the environments of a policy, and nothing else: integer types,
- * how a function is inlined, 64-bit division, byte order.
+ * What differs between the environments of a policy: integer types, how a function is
+ * inlined, 64-bit division. Also the arithmetic that all headers share.
  *
  * Environments: native C and Rust, BPF (define AW_BPF), Linux (define AW_KERNEL).
  */
@@ -27,8 +27,8 @@ typedef int aw_s32;
 #define AW_FN static inline __attribute__((always_inline, unused))
 #define AW_ASSERT(cond, why) _Static_assert(cond, why)
 /*
- * What is in memory is read anew after this. A BPF verifier knows nothing of a map's memory,
- * so that all its paths meet here; otherwise it goes on along each.
+ * A compiler barrier: after it, values are read from memory again. The BPF verifier does not
+ * track the memory of a map, so that all its paths meet here and are not followed one by one.
  */
 #if defined(__BPF__)
 #define AW_REREAD() __asm__ volatile("" ::: "memory")

@@ -6,12 +6,12 @@
  *   near   from an ACK that is sent to the data that echo it
  *   far    from data to the ACK that echoes them
  *
- * At the receiver the far leg is its own delayed ACK; at the sender the near leg
- * is nothing; on a router between them the sum is the path. The far leg counts
- * with its minimum only, so that a delayed ACK does not look like distance.
+ * At the receiver the far leg is the delay of its own ACKs; at the sender the near
+ * leg is next to nothing; on a router between them the sum is that of the path. Of
+ * the far leg only the minimum counts, so that a delayed ACK does not look like distance.
  *
- * Each leg has one probe in flight at most. The side that starts a probe and the
- * side that ends it each turn over a token of their own (enum aw_token), so that
+ * Each leg has at most one probe in flight. The side that starts a probe and the
+ * side that ends it each toggle a token of their own (enum aw_token), so that
  * neither has to lock the other out.
  */
 #ifndef ACKWISE_RTT_H
@@ -20,14 +20,14 @@
 #include "contract.h"
 #include "windowed_minmax.h"
 
-/* If the RTT is not known (no timestamps, no handshake), it is taken for a short one. */
+/* Assumed if the RTT is not known (no timestamps, no handshake): a short one. */
 #define AW_RTT_UNKNOWN_US 4000
 /*
- * A minimum is forgotten after one to two of these: routes change. A queue that is never
- * empty may stand for a long transfer, and must not become the minimum.
+ * A minimum is forgotten after one to two of these, because routes change. They are long
+ * because a queue may stand throughout a long transfer, and must not become the minimum.
  */
 #define AW_RTT_WINDOW_US 120000000
-/* A sample counts up to this multiple of the smoothed round-trip time. */
+/* A sample counts as at most this multiple of the smoothed round-trip time. */
 #define AW_RTT_SAMPLE_SPAN 4
 
 /**
@@ -35,16 +35,16 @@
  * @near: the ACK whose echo is awaited: tsval << 32 | time that it was sent, us
  * @far: the data whose echo is awaited: tsval << 32 | time that they arrived, us
  * @near_srtt: smoothed near leg, us; 0 before the first sample
- * @near_min: smallest near leg of late, us
- * @far_min: smallest far leg of late, us
- * @window_us: when the running window of both minima began
- * @near_sure: smoothed near leg that no pause of the sender lengthens, us; 0 before the first
- *	such sample
+ * @near_min: recent minimum of the near leg, us
+ * @far_min: recent minimum of the far leg, us
+ * @window_us: when the current window of both minima began
+ * @near_sure: smoothed near leg of samples that no pause of the sender lengthened, us; 0
+ *	before the first
  * @reserved: 0
  *
- * A probe is one word, so that the other side never reads half of it. If its
- * token becomes visible before it does, the older word makes that one sample too
- * long, never too short.
+ * A probe is one word, so that the other side never reads half of it. If the
+ * token becomes visible first, the other side reads the previous word, and that one
+ * sample is too long, never too short.
  */
 struct aw_rtt {
 	/* vars */
@@ -78,7 +78,7 @@ AW_FN aw_u32 aw_rtt_of_handshake(const struct aw_handshake *h)
 	return h->flags & AW_HS_DONE ? h->rtt_us : 0;
 }
 
-/* The smallest round-trip time of late, us; 0 if it is not known. */
+/* The recent minimum of the round-trip time, us; 0 if it is not known. */
 AW_FN aw_u32 aw_rtt_min(const struct aw_rtt *r, const struct aw_handshake *h)
 {
 	if (!aw_windowed_min_known(&r->near_min))
@@ -94,7 +94,7 @@ AW_FN aw_u32 aw_rtt_smoothed(const struct aw_rtt *r, const struct aw_handshake *
 	return aw_rtt_with_far(r, r->near_srtt);
 }
 
-/* The smoothed round-trip time that no pause of the sender lengthens, us; 0 if not known. */
+/* The smoothed round-trip time without pauses of the sender, us; 0 if it is not known. */
 AW_FN aw_u32 aw_rtt_sure(const struct aw_rtt *r)
 {
 	return r->near_sure ? aw_rtt_with_far(r, r->near_sure) : 0;
@@ -140,8 +140,8 @@ AW_FN int aw_rtt_far_answered(const struct aw_rtt *r, const struct aw_ack_state 
 }
 
 /*
- * Must a far probe start without waiting? Only the first one must. The others go
- * with a near sample, once per round trip, when the time is asked for anyway.
+ * Must a far probe start now? Only the first one must. The others start with a
+ * near sample, once per round trip, when the clock is read anyway.
  */
 AW_FN int aw_rtt_far_due(const struct aw_rtt *r, const struct aw_ack_state *a,
 			 const struct aw_data_state *d)
@@ -150,9 +150,9 @@ AW_FN int aw_rtt_far_due(const struct aw_rtt *r, const struct aw_ack_state *a,
 }
 
 /*
- * A sender with nothing to send echoes late, and that is not the path. If it echoes the newest
- * ACK that there is, it may have been silent: such a sample may shorten the sure value only.
- * Where each window arrives as one burst, and at the sender, no other comes.
+ * A sender with nothing to send echoes late, and that time is not the path's. If data echo the
+ * newest ACK received, the sender may have been silent: such a sample may only lower near_sure.
+ * Where each window arrives as one burst, and at the sender, there are no other samples.
  */
 AW_FN void aw_rtt_sure_sample(struct aw_rtt *r, int newest, aw_u32 us)
 {
@@ -171,21 +171,21 @@ AW_FN void aw_rtt_near_sample(struct aw_rtt *r, const struct aw_handshake *h, in
 	aw_u32 us = aw_max(aw_rtt_since(&r->near, now_us), 1);
 	aw_u32 min = aw_rtt_min(r, h);
 
-	/* The same for the minimum, or the pauses between questions would become the path. */
+	/* It may only lower the minimum, too, or pauses between requests would become the path. */
 	if (!newest || !min || aw_rtt_with_far(r, us) < min)
 		aw_windowed_min_add(&r->near_min, us);
 	aw_rtt_sure_sample(r, newest, us);
 	if (r->near_srtt)
 		us = aw_min(us, AW_RTT_SAMPLE_SPAN * r->near_srtt);
-	/* A gain of 1/2: one sample a round trip, where RFC 6298's 1/8 has many. */
+	/* A gain of 1/2: there is one sample a round trip, where RFC 6298's 1/8 has many. */
 	r->near_srtt = r->near_srtt ? (r->near_srtt >> 1) + (us >> 1) : us;
 	aw_rtt_window(r, (aw_u32)now_us);
 }
 
 /*
- * Does the sender fill its window? These are the first data that it sent knowing of the
- * probe. One that the window limits sends at once what the probe permits, from the edge
- * that it knew before.
+ * Does the sender fill its window? s has the first data that it sent after the probe had
+ * arrived. A sender that the window limits sends at once what the probe permits, beginning
+ * at the edge that it knew before.
  */
 AW_FN int aw_rtt_limited(const struct aw_ack_state *a, const struct aw_seg *s)
 {
@@ -193,7 +193,7 @@ AW_FN int aw_rtt_limited(const struct aw_ack_state *a, const struct aw_seg *s)
 			   a->probe_edge);
 }
 
-/* Data with timestamps. Called by the data side; now_us 0 means not asked. */
+/* Takes data with timestamps, on the data side; now_us is 0 if the clock was not read. */
 AW_FN void aw_rtt_on_data(struct aw_rtt *r, const struct aw_handshake *h,
 			  const struct aw_ack_state *a, struct aw_data_state *d,
 			  const struct aw_seg *s, aw_u64 now_us)
@@ -203,7 +203,7 @@ AW_FN void aw_rtt_on_data(struct aw_rtt *r, const struct aw_handshake *h,
 	if (AW_LIKELY(!now_us || (!near && !aw_rtt_far_due(r, a, d))))
 		return;
 	if (near) {
-		/* The token goes back last: from then on the ACK side may start a probe. */
+		/* The token is toggled last: from then on the ACK side may start a probe. */
 		aw_rtt_near_sample(r, h, !aw_after(a->tsval, s->tsecr), now_us);
 		d->limited = (aw_u8)aw_rtt_limited(a, s);
 		d->flags ^= AW_TOKEN_NEAR;
@@ -214,7 +214,7 @@ AW_FN void aw_rtt_on_data(struct aw_rtt *r, const struct aw_handshake *h,
 	}
 }
 
-/* An ACK with timestamps. Called by the ACK side; now_us 0 means not asked. */
+/* Takes an ACK with timestamps, on the ACK side; now_us is 0 if the clock was not read. */
 AW_FN void aw_rtt_on_ack(struct aw_rtt *r, struct aw_ack_state *a, const struct aw_data_state *d,
 			 const struct aw_seg *s, aw_u64 now_us)
 {
@@ -228,8 +228,8 @@ AW_FN void aw_rtt_on_ack(struct aw_rtt *r, struct aw_ack_state *a, const struct 
 }
 
 /*
- * An ACK with timestamps that is sent: it may be the next near probe. edge is the right
- * edge of the window that was sent before.
+ * Takes an ACK with timestamps that is sent: it may be the next near probe. edge is the
+ * right edge of the window that was sent before.
  */
 AW_FN void aw_rtt_on_ack_sent(struct aw_rtt *r, struct aw_ack_state *a,
 			      const struct aw_data_state *d, const struct aw_seg *s, aw_u32 edge,

@@ -6,22 +6,22 @@
  * IPv4 without options or IPv6 without extension headers; no TCP option, or the
  * timestamps as Linux lays them out) and leaves the rest to aw_parse_general:
  * up to two VLAN tags, IPv4 options, IPv6 extension headers, every TCP option.
- * Whatever neither understands they say (AW_OPT_UNKNOWN, a status), so that the
+ * What neither understands is reported (AW_OPT_UNKNOWN, a status), so that the
  * contract can let it pass.
  *
- * In BPF all three take direct packet pointers. An environment that defines
+ * In BPF all three take direct packet pointers. With
  *
  *	#define AW_SUBPROG __attribute__((noinline))
  *
- * before the include gets the option reader, and the contract and what it asks of
- * SACK blocks, as global subprograms, which the verifier checks once instead of along
- * every path that leads to them (what they are given must be writable), and
+ * before the include, the option reader, the contract and its functions for SACK blocks
+ * become global subprograms, which the verifier checks once instead of along every path
+ * that leads to them. What their arguments point to must be writable. With
  *
  *	#define AW_REPEAT(n, step, context) bpf_loop(n, step, context, 0)
  *
- * gets its loop checked in one turn. It should also call aw_general_ip() and
- * aw_general_tcp(), which make up aw_parse_general(), each from one global
- * subprogram of its own.
+ * the verifier checks one turn of each loop. An environment that does so should also call
+ * aw_general_ip() and aw_general_tcp(), which make up aw_parse_general(), each from a
+ * global subprogram of its own.
  */
 #ifndef ACKWISE_TCP_H
 #define ACKWISE_TCP_H
@@ -48,7 +48,7 @@ enum aw_tcp_opt {
 	AW_OPT_SACK = 1 << 3,
 	AW_OPT_TS = 1 << 4,
 	AW_OPT_ACCECN = 1 << 5, /* kinds 172 and 174, RFC 9768 */
-	/* MPTCP, TCP-AO, MD5, malformed, repeated, anything else; an IP route by way of others */
+	/* MPTCP, TCP-AO, MD5, malformed, repeated, any other; a source route or routing header */
 	AW_OPT_UNKNOWN = 1 << 6,
 };
 
@@ -61,7 +61,7 @@ enum aw_parse_status {
 	AW_PARSE_STATUSES
 };
 
-/* What the first byte belongs to. */
+/* The header that a packet begins with. */
 enum aw_link {
 	AW_LINK_ETHERNET = 0,
 	AW_LINK_IP = 1,
@@ -82,14 +82,14 @@ struct aw_seg {
 	aw_u8 ttl;
 	aw_u8 wscale; /* with AW_OPT_WSCALE; 14 at most (RFC 7323 §2.3) */
 	aw_u32 seq, ack;
-	aw_u32 payload;	     /* bytes of data; for an aggregated packet of all of it */
+	aw_u32 payload;	     /* bytes of data; if aggregated, of the whole packet */
 	aw_u32 len;	     /* from the IP header on */
 	aw_u16 flags;	     /* enum aw_tcp_flag */
 	aw_u16 window;	     /* as on the wire, unscaled */
 	aw_u16 mss;	     /* with AW_OPT_MSS */
 	aw_u16 opts;	     /* enum aw_tcp_opt */
 	aw_u32 tsval, tsecr; /* with AW_OPT_TS */
-	/* With AW_OPT_ACCECN the counters ECEB, EE0B and EE1B, 24 bits each; ~0 absent. */
+	/* With AW_OPT_ACCECN: the counters ECEB, EE0B and EE1B, 24 bits each; ~0 if absent. */
 	aw_u32 ce_bytes, e0_bytes, e1_bytes;
 	aw_u32 n_sack;			 /* blocks in sack[]; the rest of it is 0 */
 	aw_u32 sack[2 * AW_SACK_BLOCKS]; /* left, right, host order, as received */
@@ -109,8 +109,8 @@ AW_ASSERT(sizeof(struct aw_seg) == 128, "aw_seg");
 #define AW_NET32(x) ((aw_u32)__builtin_bswap32((aw_u32)(x)))
 #endif
 
-/* As on the wire. For BPF clang splits an unaligned copy into bytes; the
- * verifier knows itself where an unaligned load is allowed. */
+/* Reads bytes as on the wire. For BPF clang would split an unaligned copy into
+ * bytes; the verifier itself knows where an unaligned load is allowed. */
 AW_FN aw_u16 aw_raw16(const aw_u8 *p)
 {
 #if defined(__BPF__)
@@ -145,7 +145,7 @@ AW_FN aw_u32 aw_get32(const aw_u8 *p)
 	return AW_NET32(aw_raw32(p));
 }
 
-/* TCP options know no alignment, and some architectures insist on it. */
+/* TCP options are not aligned, and some architectures require alignment. */
 AW_FN aw_u32 aw_opt32(const aw_u8 *p)
 {
 	return (aw_u32)p[0] << 24 | (aw_u32)p[1] << 16 | (aw_u32)p[2] << 8 | p[3];
@@ -157,9 +157,9 @@ AW_FN aw_u32 aw_opt24(const aw_u8 *p)
 }
 
 /*
- * n bytes at data + off, or null when they are not all there. For the verifier
- * the offset is bounded first, and the sum must stay the very pointer that was
- * compared with the end; natively the sum may not even be formed.
+ * The n bytes at data + off, or null if they are not all there. For the verifier
+ * the offset is bounded first, and the pointer returned must be the one that was
+ * compared with the end. Natively even to compute a pointer beyond the end is undefined.
  */
 #define AW_OFF_MAX 0x3fff /* two tags, IPv6, four extension headers of 2048 bytes */
 
@@ -198,10 +198,10 @@ AW_FN const aw_u8 *aw_at(const aw_u8 *data, const aw_u8 *end, aw_u32 off, aw_u32
 #define AW_OPT_BYTES 40 /* most that a data offset of 15 leaves */
 
 /*
- * The options, and room behind them for the longest that could start at the
- * last byte: a bound on the start alone is then enough for the verifier. Where
- * the next option starts is kept here too: of memory the verifier knows nothing,
- * so that it takes a turn of the loop once, not once for every way to it.
+ * The options, and room after them for the longest that could start at the last
+ * byte, so that for the verifier a bound on the start is enough. The offset of the
+ * next option is here, too: the verifier does not track this memory, and checks a
+ * turn of the loop once, not once for every path to it.
  */
 struct aw_opt_buf {
 	aw_u8 b[AW_OPT_BYTES + 40];
@@ -214,7 +214,7 @@ struct aw_opt_reader {
 	aw_u32 n;
 };
 
-/* The option at o->at. Not 0 when it was the last. */
+/* Reads the option at o->at. Returns not 0 if there are no more. */
 static inline __attribute__((unused)) long aw_parse_option(aw_u32 turn, struct aw_opt_reader *r)
 {
 	struct aw_opt_buf *o = r->o;
@@ -234,7 +234,7 @@ static inline __attribute__((unused)) long aw_parse_option(aw_u32 turn, struct a
 		return 0;
 	}
 	len = b[1];
-	/* A length byte that is not there, or a length that cannot be. */
+	/* The length byte is missing, or the length is impossible. */
 	if (i + 2 > r->n || len < 2 || len > r->n - i) {
 		s->opts |= AW_OPT_UNKNOWN;
 		return 1;
@@ -285,7 +285,7 @@ static inline __attribute__((unused)) long aw_parse_option(aw_u32 turn, struct a
 	} else {
 		bit = AW_OPT_UNKNOWN;
 	}
-	/* Which of two would the peer believe? */
+	/* The option is repeated: which one the peer uses is not known. */
 	if (s->opts & bit)
 		bit |= AW_OPT_UNKNOWN;
 	s->opts |= (aw_u16)bit;
@@ -293,7 +293,7 @@ static inline __attribute__((unused)) long aw_parse_option(aw_u32 turn, struct a
 	return 0;
 }
 
-/* How often an environment takes a step until it says that it is over. */
+/* Calls step up to n times, until it returns not 0. */
 #ifndef AW_REPEAT
 #define AW_REPEAT(n, step, context) \
 	do { \
@@ -304,7 +304,7 @@ static inline __attribute__((unused)) long aw_parse_option(aw_u32 turn, struct a
 	} while (0)
 #endif
 
-/* Reads n bytes of options into s, whose fields have their defaults. Returns 0. */
+/* Reads n bytes of options into s, whose fields already have their defaults. Returns 0. */
 AW_SUBPROG int aw_parse_options(struct aw_opt_buf *o, aw_u32 n, struct aw_seg *s)
 {
 	struct aw_opt_reader r = { o, s, n };
@@ -352,7 +352,7 @@ AW_FN void aw_seg_ip6(struct aw_seg *s, const aw_u8 *ip)
 	aw_addr6(&s->dst, ip + 24);
 }
 
-/* The fixed 20 bytes of the TCP header; options are as if there were none. */
+/* Reads the fixed 20 bytes of the TCP header, and sets the fields as without options. */
 AW_FN void aw_seg_tcp(struct aw_seg *s, const aw_u8 *t, aw_u32 l3_off, aw_u32 l4_off, aw_u32 l4_len,
 		      aw_u32 len)
 {
@@ -379,7 +379,7 @@ AW_FN void aw_seg_tcp(struct aw_seg *s, const aw_u8 *t, aw_u32 l3_off, aw_u32 l4
 	s->reserved = 0;
 }
 
-/* TCP behind the IP header at l3, l3_len bytes of it, len bytes of IP packet. */
+/* Reads TCP after the IP header at l3, of l3_len bytes, in an IP packet of len bytes. */
 AW_FN int aw_fast_tcp(const aw_u8 *l3, const aw_u8 *end, aw_u32 l3_off, aw_u32 l3_len, aw_u32 len,
 		      struct aw_seg *s)
 {
@@ -402,14 +402,14 @@ AW_FN int aw_fast_tcp(const aw_u8 *l3, const aw_u8 *end, aw_u32 l3_off, aw_u32 l
 	return 1;
 }
 
-/* 1 and s filled when the segment has the usual shape; else 0, s undefined. */
+/* Returns 1 and fills s if the segment has a usual shape; else 0, and s is undefined. */
 AW_FN int aw_parse_fast(const aw_u8 *data, const aw_u8 *end, aw_u32 link, aw_u32 total_len,
 			struct aw_seg *s)
 {
 	aw_u32 l3_off = link == AW_LINK_ETHERNET ? 14 : 0, len;
 	const aw_u8 *ip = data + l3_off;
 
-	/* Natively even the sum of data and a length must stay inside. */
+	/* Natively even to compute a pointer beyond the end is undefined. */
 #if defined(__BPF__)
 	if (ip + 40 > end)
 		return 0;
@@ -425,7 +425,7 @@ AW_FN int aw_parse_fast(const aw_u8 *data, const aw_u8 *end, aw_u32 link, aw_u32
 		if (ip[9] != 6 || aw_raw16(ip + 6) & AW_NET16(0x3fff))
 			return 0;
 		len = aw_get16(ip + 2);
-		/* 0 (BIG TCP) and what does not fit are for the general reader. */
+		/* A length of 0 (BIG TCP), or one that does not fit, is for aw_parse_general. */
 		if (len > total_len - l3_off || !aw_fast_tcp(ip, end, l3_off, 20, len, s))
 			return 0;
 		aw_seg_ip4(s, ip);
@@ -449,7 +449,7 @@ AW_FN int aw_parse_fast(const aw_u8 *data, const aw_u8 *end, aw_u32 link, aw_u32
 	return 1;
 }
 
-/* The TCP header, where aw_general_ip() says that it is. */
+/* Reads the TCP header, which aw_general_ip() has found. */
 AW_FN enum aw_parse_status aw_general_tcp(const aw_u8 *data, const aw_u8 *end, struct aw_seg *s)
 {
 	aw_u32 l3_off = s->l3_off, l4_off = s->l4_off, len = s->len;
@@ -470,7 +470,7 @@ AW_FN enum aw_parse_status aw_general_tcp(const aw_u8 *data, const aw_u8 *end, s
 	if (l4_len == 20)
 		return AW_PARSE_OK;
 
-	/* Word by word, each within bounds of its own: the verifier wants constants. */
+	/* Word by word, each with its own bounds check: the verifier wants constant offsets. */
 	n = l4_len - 20;
 	for (i = 0; i < AW_OPT_BYTES; i += 4) {
 		aw_u32 w = 0;
@@ -490,12 +490,12 @@ AW_FN enum aw_parse_status aw_general_tcp(const aw_u8 *data, const aw_u8 *end, s
 }
 
 /*
- * IPv6 headers before TCP: at most four, as RFC 8200 §4.1 lists them without
- * the fragment (which is told apart) and the encrypted or authenticated ones
- * (which are not ours). Returns the offset of TCP, or -status.
+ * Skips the IPv6 headers before TCP: at most four, those of RFC 8200 §4.1 without the
+ * fragment header (which has its own status) and those for encryption or authentication
+ * (which are not handled). Returns the offset of TCP, or -status.
  *
- * Under a routing header the destination is the next hop, but TCP's checksum is made
- * with the last one (RFC 8200 §8.1): who completes it from the headers gets it wrong.
+ * With a routing header the destination is the next hop, but TCP's checksum covers the
+ * last one (RFC 8200 §8.1): to complete it from the IP header would be wrong.
  */
 AW_FN aw_s32 aw_general_ip6(const aw_u8 *data, const aw_u8 *end, aw_u32 l3_off, aw_u32 next,
 			    aw_u16 *routed)
@@ -513,7 +513,7 @@ AW_FN aw_s32 aw_general_ip6(const aw_u8 *data, const aw_u8 *end, aw_u32 l3_off, 
 		h = aw_at(data, end, off, 8);
 		if (!h)
 			return -AW_PARSE_TRUNCATED;
-		if (next == 44) /* with UDP or ICMP inside it is not ours either */
+		if (next == 44) /* a fragment of UDP or ICMP is not TCP */
 			return h[0] == 6 || h[0] == 0 || h[0] == 43 || h[0] == 60
 				       ? -AW_PARSE_FRAGMENT
 				       : -AW_PARSE_NOT_TCP;
@@ -529,7 +529,7 @@ AW_FN aw_s32 aw_general_ip6(const aw_u8 *data, const aw_u8 *end, aw_u32 l3_off, 
  * Is there a source route, loose (131) or strict (137), among the options of an IPv4
  * header that ends at offset l4 (RFC 791 §3.1)? As with a routing header, the address in
  * the header is that of the next hop. A byte of that value in another option counts as
- * one: that the ACK passes costs nothing.
+ * one, too: the ACK then passes, which costs nothing.
  */
 AW_FN int aw_ip4_routed(const aw_u8 *data, const aw_u8 *end, aw_u32 l3_off, aw_u32 l4)
 {
@@ -542,7 +542,7 @@ AW_FN int aw_ip4_routed(const aw_u8 *data, const aw_u8 *end, aw_u32 l3_off, aw_u
 			break;
 		p = aw_at(data, end, l3_off + i, 4);
 		if (!p)
-			break; /* truncated, which the reader of TCP finds out */
+			break; /* truncated, which aw_general_tcp() finds */
 		for (k = 0; k < 4; k++)
 			if (p[k] == 131 || p[k] == 137)
 				return 1;
@@ -550,7 +550,7 @@ AW_FN int aw_ip4_routed(const aw_u8 *data, const aw_u8 *end, aw_u32 l3_off, aw_u
 	return 0;
 }
 
-/* Where IP begins behind Ethernet's header and up to two VLAN tags; its version by the type. */
+/* Finds IP after the Ethernet header and up to two VLAN tags, and its version by the type. */
 AW_FN enum aw_parse_status aw_general_ethernet(const aw_u8 *data, const aw_u8 *end, aw_u32 *l3_off,
 					       aw_u32 *version)
 {
@@ -561,7 +561,7 @@ AW_FN enum aw_parse_status aw_general_ethernet(const aw_u8 *data, const aw_u8 *e
 		return AW_PARSE_TRUNCATED;
 	type = aw_get16(p);
 	*l3_off = 14;
-	/* 802.1Q, 802.1ad; by hand, so that the offsets stay constants */
+	/* 802.1Q, 802.1ad; unrolled, so that the offsets are constants */
 	if (type == 0x8100 || type == 0x88a8) {
 		p = aw_at(data, end, 16, 2);
 		if (!p)
@@ -585,7 +585,7 @@ AW_FN enum aw_parse_status aw_general_ethernet(const aw_u8 *data, const aw_u8 *e
 	return p[0] >> 4 == *version ? AW_PARSE_OK : AW_PARSE_MALFORMED;
 }
 
-/* The same of a packet without a link header. */
+/* Finds IP and its version in a packet without a link header. */
 AW_FN enum aw_parse_status aw_general_raw(const aw_u8 *data, const aw_u8 *end, aw_u32 *l3_off,
 					  aw_u32 *version)
 {
@@ -598,7 +598,7 @@ AW_FN enum aw_parse_status aw_general_raw(const aw_u8 *data, const aw_u8 *end, a
 	return *version == 4 || *version == 6 ? AW_PARSE_OK : AW_PARSE_NOT_TCP;
 }
 
-/* Where TCP is: of s the addresses, the offsets and len, and AW_OPT_UNKNOWN of a route. */
+/* Finds TCP. Fills the IP fields, offsets and len of s; a route sets AW_OPT_UNKNOWN. */
 AW_FN enum aw_parse_status aw_general_ip(const aw_u8 *data, const aw_u8 *end, aw_u32 link,
 					 aw_u32 total_len, struct aw_seg *s)
 {
@@ -644,10 +644,10 @@ AW_FN enum aw_parse_status aw_general_ip(const aw_u8 *data, const aw_u8 *end, aw
 			len += 40;
 		aw_seg_ip6(s, p);
 	}
-	/* 0: Linux' BIG TCP, or a jumbogram (RFC 2675). Then the packet says. */
+	/* 0: Linux's BIG TCP, or a jumbogram (RFC 2675). Then the packet's length counts. */
 	if (!len)
 		len = have;
-	/* Shorter is padding (Ethernet's 60 bytes); longer cannot be. */
+	/* What is beyond len is padding (Ethernet's 60 bytes). A longer len is impossible. */
 	if (len > have)
 		return AW_PARSE_MALFORMED;
 	s->l3_off = (aw_u16)l3_off;
@@ -667,9 +667,8 @@ AW_FN enum aw_parse_status aw_parse_general(const aw_u8 *data, const aw_u8 *end,
 
 /*
  * [data, end) are the bytes at hand, from the link header (enum aw_link) on;
- * total_len is the length of the whole packet they begin (skb->len), which is
- * more when they are only its linear or captured part. s is defined when
- * AW_PARSE_OK is returned.
+ * total_len is the length of the whole packet (skb->len), which is more if they
+ * are only its linear or captured part. s is defined if AW_PARSE_OK is returned.
  */
 AW_FN enum aw_parse_status aw_parse(const aw_u8 *data, const aw_u8 *end, aw_u32 link,
 				    aw_u32 total_len, struct aw_seg *s)

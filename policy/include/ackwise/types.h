@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a policy sees and says. A policy is a pure step: configuration, state,
- * event -> verdict. Layouts are asserted here and, through bindings made from
- * this very file, in Rust.
+ * The events that a policy sees and the verdicts that it gives. A policy is a pure
+ * step: configuration, state, event -> verdict. Layouts are asserted here and, through
+ * bindings generated from this file, in Rust.
  */
 #ifndef ACKWISE_TYPES_H
 #define ACKWISE_TYPES_H
@@ -16,11 +16,11 @@ enum aw_capability {
 	AW_CAP_MAKE_ACKS = 1 << 2, /* it is the receiver: it decides when to ACK */
 	AW_CAP_OWN_QUEUE = 1 << 3, /* it owns the queue in which the ACKs wait */
 	/*
-	 * Every environment can tell the time, but clocks are slow. Not said: the policy does
-	 * not look at now_us, which is then 0, and nobody asks a clock for its sake.
+	 * It looks at now_us. Every environment can tell the time, but clocks are slow: for a
+	 * policy without this, now_us is 0, and no clock is read for its sake.
 	 */
 	AW_READS_TIME = 1 << 16,
-	/* It looks at AW_A_BUSY. Not said: an environment need not watch its CPUs. */
+	/* It looks at AW_A_BUSY. Without this, an environment need not watch its CPUs. */
 	AW_READS_BUSY = 1 << 17,
 };
 
@@ -37,13 +37,13 @@ enum aw_event_flag {
 	AW_D_FILLS_GAP = 1 << 1,    /* it arrives below the highest byte seen */
 	AW_D_CE = 1 << 2,	    /* ECN congestion experienced */
 	AW_D_PSH = 1 << 3,
-	AW_D_ACK_CE_ECHO = 1 << 4, /* its sender got a marked ACK (RFC 3449 §4.3) */
+	AW_D_ACK_CE_ECHO = 1 << 4, /* its sender received a marked ACK (RFC 3449 §4.3) */
 	/* AW_EV_ACK */
 	AW_A_MUST_SEND = 1 << 8, /* the contract lets it out, whatever the verdict */
-	AW_A_RECOVERY = 1 << 9,	 /* loss or reordering is not repaired yet */
+	AW_A_RECOVERY = 1 << 9,	 /* a loss or reordering is not repaired yet */
 	AW_A_HOLDING = 1 << 10,	 /* an older ACK of the flow is being held */
 	AW_A_OTHERS = 1 << 11,	 /* others fill the link that the ACKs leave by (uplink.h) */
-	AW_A_SHARED = 1 << 12,	 /* and it waits in their queue, see aw_flow_shared() */
+	AW_A_SHARED = 1 << 12,	 /* and the ACK waits in their queue: aw_flow_shared() */
 	AW_A_BUSY = 1 << 13,	 /* the CPU that sends it is short of time, see aw_flow.busy */
 };
 
@@ -51,7 +51,7 @@ struct aw_event {
 	aw_u64 now_us; /* 0 for a policy without AW_READS_TIME */
 	aw_u32 kind;
 	aw_u32 flags;
-	aw_u32 bytes;	 /* data: payload; ACK: newly covered since the last that left */
+	aw_u32 bytes;	 /* data: payload; ACK: newly acknowledged since the last that left */
 	aw_u32 segments; /* the same in segments; data may be aggregated (GRO) */
 	aw_u32 len;	 /* ACK: its size from the IP header on */
 	aw_u32 hops;	 /* data: hops it took, from the TTL; 0 = not known */

@@ -2,18 +2,18 @@
 /*
  * Who fills the link that the ACKs leave by?
  *
- * Where only ACKs wait before a thin uplink, fewer of them shorten the queue. Where
- * somebody else's bytes fill it, no thinning does, and a FIFO serves each by what it puts
- * in: a flow with fewer ACKs then loses to the others.
+ * If only ACKs wait before a thin uplink, thinning them shortens the queue. If other traffic
+ * fills it, thinning does not, and a FIFO serves each flow in proportion to what it puts in:
+ * a flow with fewer ACKs then loses to the others.
  *
  * The environment counts what leaves by the interface, in two totals: others' full packets,
- * and the rest, which is pure ACKs of the flows that it keeps and all short packets. It calls
+ * and the rest, which is pure ACKs of the flows that it tracks and all short packets. It calls
  * aw_uplink_look() every AW_UPLINK_LOOK_US, and the result goes to aw_flow.shared. An
- * environment that cannot count leaves that 0, and policies decide as if nobody else was
- * there.
+ * environment that cannot count leaves that 0, and policies decide as if there was no other
+ * traffic.
  *
- * A sender of a short packet had no more to send. Requests are such packets: they wait for
- * data, and data for ACKs, so that thinning the ACKs speeds them up.
+ * The sender of a short packet had no more to send. Most short packets are requests: these
+ * wait for data, and data for ACKs, so that thinning the ACKs speeds them up.
  */
 #ifndef ACKWISE_UPLINK_H
 #define ACKWISE_UPLINK_H
@@ -21,28 +21,28 @@
 #include "windowed_minmax.h"
 
 #define AW_UPLINK_LOOK_US 100000
-/* Rates are means over 2^this looks: one full packet fills a thin link for several looks. */
+/* Rates are means over 2^this looks, since a full packet fills a thin link for several. */
 #define AW_UPLINK_MEAN_SHIFT 4
-/* The largest rate counts for as many looks, 30 s, and for twice as many at most. */
+/* The largest rate counts for this many looks, 30 s, at least, and twice as many at most. */
 #define AW_UPLINK_WINDOW 300
-/* Others fill the link from this part of its largest rate on: an eighth. */
+/* Others fill the link if they have this fraction of its largest rate: an eighth. */
 #define AW_UPLINK_SHARE_SHIFT 3
-/* Others count as there for so many looks, 2 s, after they were seen: the queue holds them. */
+/* Looks, 2 s, for which others count as present after they were seen: the queue holds them. */
 #define AW_UPLINK_STAYS 20
-/* Two full packets: one alone does not fill a link. */
+/* Others need at least two full packets: one alone does not fill a link. */
 #define AW_UPLINK_PACKETS_BYTES (2 * 1514)
-/* A packet of so many bytes is full. The least MTU of IPv6, 1280, leaves as much in a tunnel. */
+/* A full packet is at least this long. IPv6's minimum MTU, 1280, leaves as much in a tunnel. */
 #define AW_UPLINK_FULL_BYTES 1000
 
 /**
- * struct aw_uplink - what left by an interface of late
- * @rest: bytes of ACKs and of short packets, in all until the last look
- * @others: bytes of others' full packets, in all until the last look
+ * struct aw_uplink - what has recently left by an interface
+ * @rest: total bytes of ACKs and of short packets, as of the last look
+ * @others: total bytes of others' full packets, as of the last look
  * @rest_rate: mean bytes of the rest between two looks, times 2^AW_UPLINK_MEAN_SHIFT
- * @others_rate: the same of others' full packets
- * @largest: largest sum of both rates of late: the link carries as much
- * @looks: looks in the running window of @largest
- * @stays: looks for which others still count as there
+ * @others_rate: mean bytes of others' full packets, in the same unit
+ * @largest: largest recent sum of both rates, which the link can carry
+ * @looks: looks in the current window of @largest
+ * @stays: looks for which others still count as present
  */
 struct aw_uplink {
 	aw_u64 rest;
@@ -62,12 +62,12 @@ AW_FN aw_u64 aw_uplink_mean(aw_u64 mean, aw_u64 bytes)
 }
 
 /*
- * Takes the totals of an interface, AW_UPLINK_LOOK_US after the last time. Returns 0, or,
- * while others fill the link, the time in us that it takes to send two full packets: behind
- * a queue that separates flows an ACK waits no longer.
+ * Takes the totals of an interface, AW_UPLINK_LOOK_US after the last call. Returns 0 or,
+ * while others fill the link, the time in us that it takes to send two full packets: in a
+ * queue that separates flows an ACK waits no longer.
  *
- * Others' bytes are compared with the largest rate of late, not with those of the rest:
- * ACKs that pass push the others aside, and the result would flip to and fro.
+ * Others' bytes are compared with the largest recent rate, not with the rest's bytes:
+ * ACKs that pass push the others aside, and the result would oscillate.
  */
 AW_FN aw_u32 aw_uplink_look(struct aw_uplink *u, aw_u64 rest, aw_u64 others)
 {
@@ -78,7 +78,7 @@ AW_FN aw_u32 aw_uplink_look(struct aw_uplink *u, aw_u64 rest, aw_u64 others)
 	u->rest = rest;
 	u->others = others;
 	sum = u->rest_rate + u->others_rate;
-	/* 32 bits are enough for 21 Gbit/s; what is faster is not thin. */
+	/* 32 bits are enough for 21 Gbit/s; a faster link is not thin. */
 	aw_windowed_max_add(&u->largest, sum >> 32 ? 0xffffffffu : (aw_u32)sum);
 	if (++u->looks >= AW_UPLINK_WINDOW) {
 		aw_windowed_max_rotate(&u->largest, 0);

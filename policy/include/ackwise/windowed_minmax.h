@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The extremum of the recent past, in two buckets: the window that runs, and the
- * one before it. A sample counts for at least one window and at most two. Linux's
- * lib/win_minmax.c is exact and keeps three samples with their times; two words
- * are enough where the window is a guess anyway. The caller has the clock, and
- * says when a window ends.
+ * The minimum or maximum of the recent past, in two buckets: the current window and
+ * the one before it. A sample counts for at least one window and at most two. Linux's
+ * lib/win_minmax.c is nearly exact and keeps three samples with their times; two words
+ * are enough where the window is a guess anyway. The caller has the clock, and says
+ * when a window ends.
  */
 #ifndef ACKWISE_WINDOWED_MINMAX_H
 #define ACKWISE_WINDOWED_MINMAX_H
@@ -49,7 +49,7 @@ AW_FN void aw_windowed_min_add(struct aw_windowed_min *m, aw_u32 sample)
 	m->next = aw_min(m->next, sample);
 }
 
-/* A window ends. One without a sample says nothing: the older minimum stays. */
+/* Ends a window. If it had no sample, the older minimum stays. */
 AW_FN void aw_windowed_min_rotate(struct aw_windowed_min *m)
 {
 	if (m->next != AW_WINDOWED_MIN_NONE)
@@ -63,7 +63,7 @@ AW_FN void aw_windowed_max_add(struct aw_windowed_max *m, aw_u32 sample)
 	m->next = aw_max(m->next, sample);
 }
 
-/* A window ends; if a whole one more has passed without a sample, all is forgotten. */
+/* Ends a window. stale: another whole one has passed without a sample, so forget all. */
 AW_FN void aw_windowed_max_rotate(struct aw_windowed_max *m, int stale)
 {
 	m->max = stale ? 0 : m->next;

@@ -33,7 +33,7 @@ enum aw_acc_param {
 };
 #undef P
 
-/* How many ACKs at least cover the sender's window: ns-2's safety factor. */
+/* At least this many ACKs cover the sender's window: ns-2's safety factor. */
 #define AW_ACC_SHARE 2
 
 enum aw_acc_flag {
@@ -90,7 +90,7 @@ AW_FN void aw_acc_data(struct aw_acc_state *s, const struct aw_cfg *c, const str
 	} else if (now - s->down_us >= rtt) {
 		s->d = s->d > down ? s->d - down : 1;
 		s->down_us = now;
-		/* up_us is no longer used, so that it is not compared after the clock wraps. */
+		/* Ignore up_us from now on, or it would be compared after the clock wraps. */
 		s->flags &= ~AW_ACC_RAISED;
 	}
 }

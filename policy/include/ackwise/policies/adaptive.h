@@ -2,27 +2,28 @@
 /*
  * adaptive: as few ACKs as the sender can do with, and no fewer.
  *
- * An ACK is sent if the last one was sent T ago, or if it covers max_segments, or
- * the window_share-th part of the receiver's window. Otherwise it is held.
+ * An ACK is sent if the last one was sent at least T ago, if it covers max_segments
+ * segments, or if it covers 1 / window_share of the receiver's window. Otherwise it is
+ * held.
  *
  *   RTT = max(srtt, min_rtt)
  *   D   = the longest hold that the contract grants
  *
  *   state           T                                 hold
- *   STARTUP         0; over a queue, see below        D
+ *   STARTUP         0; with a queue, see below        D
  *   SHARED          0: every ACK is sent
  *   STEADY          min(RTT / acks_per_rtt, D / 2)    D
  *   BUFFERBLOAT     min(RTT / acks_per_rtt, D)        D
- *   LOSS_RECOVERY   half of what it would be          D
+ *   LOSS_RECOVERY   half of what it otherwise is      D
  *   RANDOM_LOSS     a quarter of STEADY's             2 T
  *
- * While the CPU is short of time (AW_A_BUSY), T is no shorter than busy_us or D, whichever
- * is the less, and an ACK covers up to four times as much of the window, half of it at
- * most. Each ACK that is not sent leaves time for data, and on a short path none would be
- * withheld otherwise.
+ * While the CPU is short of time (AW_A_BUSY), T is at least min(busy_us, D), or half or a
+ * quarter of that after a loss, and an ACK covers up to four times as much of the window, but
+ * at most half of it. Each ACK that is not sent leaves time for data, and on a short path none
+ * would be withheld otherwise.
  *
- * In STARTUP an ACK is held for up to 8 segments while the RTT is 2 ms or more above its minimum
- * and nobody else fills the link. On a thin uplink it is the ACKs that wait. HyStart takes their
+ * In STARTUP an ACK covers up to 8 segments while the RTT is 2 ms or more above its minimum and
+ * others do not fill the link. On a thin uplink it is the ACKs that wait. HyStart mistakes their
  * queue for one of data, from 4 ms on, and leaves slow start far below the rate of the line.
  *
  *                |
@@ -46,25 +47,24 @@
  *   any state after STARTUP  <--------->  SHARED
  *             a queue that others fill, for 30 s after it was last seen
  *
- * A queue stands while srtt > 9/8 min_rtt. It absorbs what an ACK waits, so that a
- * path that loses counts as RANDOM_LOSS only without one; over a queue it counts as
- * LOSS_RECOVERY for one RTT, and then as STEADY or BUFFERBLOAT. A loss that was found
- * over a queue was its overflow, and is forgotten.
+ * There is a queue while srtt > 9/8 min_rtt. It keeps the path busy while an ACK waits, so
+ * that a path with random loss is in RANDOM_LOSS only without a queue; with one it is in
+ * LOSS_RECOVERY for one RTT, and then in BUFFERBLOAT. A loss that came while there was a
+ * queue was that queue's overflow, and counts for one RTT only.
  *
- * aw_adaptive_phase_now() computes the state from what is remembered (`filled`, and
- * the cause of the last loss) and from the RTT of the moment. A loss during STARTUP is
- * remembered as well, and counts when STARTUP is over.
+ * aw_adaptive_phase_now() computes the state from what is remembered (`filled`, a queue
+ * that others fill, the last loss and its cause) and from the current RTT. A loss during
+ * STARTUP is remembered as well, and counts when STARTUP is over.
  *
  * The number of ACKs follows the sender: a window of W segments keeps acks_per_rtt
  * ACKs a round trip however large W is, and a window smaller than that keeps them
- * all. HyStart asks for eight samples a round (RFC 9406 §4.2); TACK's analysis needs
- * two and sets four (SIGCOMM 2020 §4). T is taken from the smoothed RTT, so that a
- * congested ACK path slows itself down.
+ * all. HyStart needs eight samples a round (RFC 9406 §4.2); TACK's analysis needs two
+ * ACKs, and its authors chose four (SIGCOMM 2020 §4). T follows the smoothed RTT, so
+ * that a congested ACK path slows its own ACKs down.
  *
- * Limits: on a path that this host sees in one direction only, the RTT is taken for
- * shorter than it is, and more ACKs are kept; with an RTT below about 1 ms nothing is
- * gained unless the CPU is busy. docs/policies/adaptive.md has the measurements behind
- * the constants.
+ * Limits: a host that sees only one leg of the round trip measures a shorter RTT and
+ * keeps more ACKs than needed; with an RTT below about 1 ms nothing is gained unless
+ * the CPU is busy. docs/policies/adaptive.md has the measurements behind the constants.
  */
 #ifndef ACKWISE_POLICY_ADAPTIVE_H
 #define ACKWISE_POLICY_ADAPTIVE_H
@@ -91,64 +91,64 @@ enum aw_adaptive_param {
 };
 #undef P
 
-/* A growth of a quarter per round is still a startup (BBR draft, full pipe: 25 %). */
+/* A rate that grows by a quarter per round is still a startup's (BBR draft, full pipe: 25 %). */
 #define AW_ADAPTIVE_GROWTH_SHIFT 2
-/* A round is no shorter than this, because of clocks and of bursts of aggregation. */
+/* A round is no shorter than this, because of coarse clocks and aggregated bursts. */
 #define AW_ADAPTIVE_ROUND_MIN_US 2000
-/* So many smoothed RTTs without an ACK, and idle_us, are a pause. */
+/* A pause is longer than idle_us, and than this many smoothed RTTs. */
 #define AW_ADAPTIVE_PAUSE_RTTS 4
-/* What is remembered for a number of RTTs takes none of them for longer, us. */
+/* Where a loss is remembered for a number of RTTs, each counts as at most this, us. */
 #define AW_ADAPTIVE_RTT_MAX_US 4000000
-/* So long, us, no ACK is withheld after a queue was seen that others fill. */
+/* No ACK is withheld for this long, us, after a queue that others fill was last seen. */
 #define AW_ADAPTIVE_SHARED_US 30000000
-/* A startup lasts for so many segments at least, even over a standing queue. */
+/* A startup lasts for at least this many segments, even with a queue. */
 #define AW_ADAPTIVE_STARTUP_MIN_SEGMENTS 64
-/* And until a queue stands of so many us, or one as long as the path. */
+/* A startup ends with a queue as long as the path, or of this, us, and an eighth of the path. */
 #define AW_ADAPTIVE_STARTUP_QUEUE_US 25000
-/* Of so many us an ACK of the startup covers more segments: half of HyStart's MIN_RTT_THRESH
- * (RFC 9406 §4.2), since the smoothed RTT comes late. */
+/* With a queue of this many us an ACK of the startup covers more segments. It is half of
+ * HyStart's MIN_RTT_THRESH (RFC 9406 §4.2), since the smoothed RTT lags. */
 #define AW_ADAPTIVE_STARTUP_THIN_US 2000
-/* So many: more of them would come as bursts to a queue before the downlink that may be short. */
+/* Segments that it covers then: larger bursts may overflow a short queue before the downlink. */
 #define AW_ADAPTIVE_STARTUP_SEGMENTS 8
-/* A queue stands if the RTT is above its minimum by this share: an eighth. */
+/* There is a queue if the RTT exceeds its minimum by more than this fraction: an eighth. */
 #define AW_ADAPTIVE_QUEUE_SHIFT 3
-/* An ACK of a busy CPU covers so many powers of two more of the window. */
+/* On a busy CPU an ACK covers 2^this times as much of the window. */
 #define AW_ADAPTIVE_BUSY_WINDOW_SHIFT 2
-/* If the RTT is not known: act as on a short path, which keeps more ACKs. */
+/* Assumed if the RTT is not known: a short one, which keeps more ACKs. */
 #define AW_ADAPTIVE_RTT_UNKNOWN_US 4000
 
-/* The diagram above says how one follows the other. */
+/* The states; the diagram above shows the transitions. */
 enum aw_adaptive_phase {
 	AW_ADAPTIVE_STARTUP,	   /* the sender may still be probing for bandwidth */
 	AW_ADAPTIVE_SHARED,	   /* others fill the uplink's queue: thinning loses to them */
 	AW_ADAPTIVE_STEADY,	   /* acks_per_rtt ACKs a round trip */
-	AW_ADAPTIVE_BUFFERBLOAT,   /* a queue stands: fewer ACKs drain it */
+	AW_ADAPTIVE_BUFFERBLOAT,   /* a standing queue: fewer ACKs drain it */
 	AW_ADAPTIVE_LOSS_RECOVERY, /* a loss was repaired within the last RTT */
-	AW_ADAPTIVE_RANDOM_LOSS,   /* the path loses: goodput goes with 1/RTT, so wait less */
+	AW_ADAPTIVE_RANDOM_LOSS,   /* goodput is proportional to 1/RTT, so ACKs wait less */
 };
 
-/* What the remembered loss is taken for. */
+/* The cause that is assumed for the remembered loss. */
 enum aw_adaptive_loss {
 	AW_ADAPTIVE_LOSS_NONE = 0,
-	AW_ADAPTIVE_LOSS_RANDOM = 1,   /* no queue stood: the path loses */
-	AW_ADAPTIVE_LOSS_OVERFLOW = 2, /* a queue stood, and overflowed */
+	AW_ADAPTIVE_LOSS_RANDOM = 1,   /* there was no queue: random loss of the path */
+	AW_ADAPTIVE_LOSS_OVERFLOW = 2, /* there was a queue, which overflowed */
 };
 
 /**
- * struct aw_adaptive_state - the running round (vars), and what is remembered (stats)
+ * struct aw_adaptive_state - the current round (vars), and what is remembered (stats)
  * @sent_us: when an ACK was last sent
  * @rcvd_us: when an ACK was last a candidate
  * @loss_us: when a loss was last under repair
- * @round_us: when the running round of the startup began
+ * @round_us: when the current round of the startup began
  * @round_bytes: bytes acknowledged in that round
  * @pending: bytes that the last candidate covered, if it was held
  * @peak: largest delivery rate of a round, bytes per 1024 us
  * @started: segments acknowledged in the startup, up to start_segments
  * @filled: not 0 once the startup is over
  * @flat: rounds since the rate last grew by a quarter, up to 255
- * @valid: not 0 once an ACK was a candidate
+ * @valid: not 0 once an ACK has been a candidate
  * @loss: enum aw_adaptive_loss
- * @shared_us: when a queue was last seen that others fill; 0: not of late
+ * @shared_us: when a queue that others fill was last seen; 0: not recently
  */
 struct aw_adaptive_state {
 	/* vars */
@@ -175,8 +175,8 @@ AW_FN aw_u32 aw_adaptive_rtt(const struct aw_event *e)
 }
 
 /*
- * Does a queue stand on the path? It absorbs the time that an ACK waits. On a thin uplink it
- * is that of the ACKs themselves.
+ * Is there a queue on the path? It keeps the path busy while an ACK waits. On a thin uplink it
+ * is the queue of the ACKs themselves.
  */
 AW_FN int aw_adaptive_queue(const struct aw_event *e)
 {
@@ -199,7 +199,7 @@ AW_FN enum aw_adaptive_phase aw_adaptive_phase_now(const struct aw_adaptive_stat
 	return AW_ADAPTIVE_STEADY;
 }
 
-/* After a loss T is shorter, by so many powers of two. */
+/* The power of two by which T is shorter after a loss. */
 AW_FN aw_u32 aw_adaptive_sooner(enum aw_adaptive_phase phase)
 {
 	return phase == AW_ADAPTIVE_RANDOM_LOSS ? 2 : phase == AW_ADAPTIVE_LOSS_RECOVERY;
@@ -211,23 +211,23 @@ AW_FN int aw_adaptive_busy(const struct aw_event *e)
 }
 
 /*
- * The longest T. It is at most half the hold bound, so that an ACK is sent with the segment
- * that it answers and not with a timer: one that is late makes the next look early, and a
- * sender that measures delivery (BBR) takes that for bandwidth. In a bufferbloated path the
- * queue is the greater evil.
+ * The upper bound of T. Without a queue it is half of D, so that ACKs are sent in response to
+ * segments and not by timers: an ACK that is late makes the next look early, and a sender that
+ * measures delivery rates (BBR) mistakes that for bandwidth. With a queue it is all of D,
+ * because the queue does more harm.
  */
 AW_FN aw_u32 aw_adaptive_most(const struct aw_event *e)
 {
 	return e->hold_us >> !aw_adaptive_queue(e);
 }
 
-/* The shortest T, which goes before: on a busy CPU all ACKs are late. */
+/* The lower bound of T, which overrides the upper one: on a busy CPU all ACKs are late. */
 AW_FN aw_u32 aw_adaptive_least(const struct aw_cfg *c, const struct aw_event *e)
 {
 	return aw_adaptive_busy(e) ? aw_min(c->param[AW_ADAPTIVE_busy_us], e->hold_us) : 0;
 }
 
-/* An ACK covers the window divided by so many at most. */
+/* An ACK covers at most the window divided by this. */
 AW_FN aw_u32 aw_adaptive_share(const struct aw_cfg *c, const struct aw_event *e)
 {
 	aw_u32 share = c->param[AW_ADAPTIVE_window_share];
@@ -235,7 +235,7 @@ AW_FN aw_u32 aw_adaptive_share(const struct aw_cfg *c, const struct aw_event *e)
 	return aw_adaptive_busy(e) ? aw_max(share >> AW_ADAPTIVE_BUSY_WINDOW_SHIFT, 2) : share;
 }
 
-/* T. */
+/* T of a state, us. */
 AW_FN aw_u32 aw_adaptive_interval(enum aw_adaptive_phase phase, const struct aw_cfg *c,
 				  const struct aw_event *e, aw_u32 rtt)
 {
@@ -245,7 +245,7 @@ AW_FN aw_u32 aw_adaptive_interval(enum aw_adaptive_phase phase, const struct aw_
 	return aw_max(interval, aw_adaptive_least(c, e)) >> aw_adaptive_sooner(phase);
 }
 
-/* Is `waited` T or more? The same without a division. */
+/* Is `waited` at least T? Compares with aw_adaptive_interval() without a division. */
 AW_FN int aw_adaptive_due(enum aw_adaptive_phase phase, const struct aw_cfg *c,
 			  const struct aw_event *e, aw_u32 rtt, aw_u32 waited)
 {
@@ -256,9 +256,9 @@ AW_FN int aw_adaptive_due(enum aw_adaptive_phase phase, const struct aw_cfg *c,
 }
 
 /*
- * Is there a queue that ends a startup? One as long as the path, or, on a long path, of 25 ms
- * and an eighth of it: a queue of ACKs there is full before it has doubled the RTT. Nothing
- * is known of it while others fill the link.
+ * Is there a queue that ends a startup? It is as long as the path or, on a long path, 25 ms
+ * and an eighth of the path: there the uplink is full of ACKs before they have doubled the
+ * RTT. While others fill the link that queue cannot be seen.
  */
 AW_FN int aw_adaptive_startup_queue(const struct aw_event *e)
 {
@@ -270,7 +270,7 @@ AW_FN int aw_adaptive_startup_queue(const struct aw_event *e)
 	return e->srtt_us >= min + aw_min(min, queue);
 }
 
-/* Is an ACK of the startup sent at once? Every one is while no queue can be one of ACKs. */
+/* Is an ACK of the startup sent at once? Every one is, unless a queue may be one of ACKs. */
 AW_FN int aw_adaptive_startup_due(const struct aw_event *e)
 {
 	aw_u32 min = e->min_rtt_us;
@@ -279,7 +279,7 @@ AW_FN int aw_adaptive_startup_due(const struct aw_event *e)
 	       e->segments >= AW_ADAPTIVE_STARTUP_SEGMENTS;
 }
 
-/* Counts a candidate of the startup, and ends it when the rate has stopped growing. */
+/* Counts a candidate of the startup, and ends the startup if the rate no longer grows. */
 AW_FN void aw_adaptive_round(struct aw_adaptive_state *s, const struct aw_cfg *c,
 			     const struct aw_event *e, aw_u32 now)
 {
@@ -291,8 +291,8 @@ AW_FN void aw_adaptive_round(struct aw_adaptive_state *s, const struct aw_cfg *c
 	s->round_bytes += e->bytes > s->pending ? e->bytes - s->pending : 0;
 	s->started = aw_min(s->started + e->segments, start_segments);
 	/*
-	 * The startup is over, or its ACKs are what queues. A sender without HyStart would then
-	 * learn of its overshoot late.
+	 * Either slow start has filled the path, or its ACKs fill the uplink, and a sender
+	 * without HyStart would learn of its overshoot late.
 	 */
 	if (s->started >= AW_ADAPTIVE_STARTUP_MIN_SEGMENTS && aw_adaptive_startup_queue(e))
 		s->filled = 1;
@@ -319,8 +319,8 @@ AW_FN void aw_adaptive_note_loss(struct aw_adaptive_state *s, const struct aw_cf
 
 	if (e->flags & AW_A_RECOVERY) {
 		/*
-		 * The cause is that of the first loss, whose repair drains the queue. Another
-		 * one, a round trip after an overflow, has a cause of its own.
+		 * The cause is that of the first loss, because its repair drains the queue. A
+		 * loss more than a round trip after an overflow has a cause of its own.
 		 */
 		if (!s->loss || (s->loss == AW_ADAPTIVE_LOSS_OVERFLOW && now - s->loss_us > rtt))
 			s->loss = aw_adaptive_queue(e) ? AW_ADAPTIVE_LOSS_OVERFLOW
@@ -333,7 +333,7 @@ AW_FN void aw_adaptive_note_loss(struct aw_adaptive_state *s, const struct aw_cf
 
 /*
  * Remembers a queue that others fill. It is not forgotten when it runs dry for a moment, nor
- * when the ACKs that pass have pushed the others aside.
+ * when the ACKs that pass push the others aside.
  */
 AW_FN void aw_adaptive_note_shared(struct aw_adaptive_state *s, const struct aw_event *e,
 				   aw_u32 now)

@@ -12,9 +12,9 @@
  * The paper's sender has a window of four segments and five times the usual
  * retransmission timeout; the receiver does not depend on that.
  *
- * The paper's timer starts anew with each segment, but an environment does not
- * extend a deadline. So each candidate asks for the time at which the paper's timer
- * would end if all missing segments but the last came at the mean gap.
+ * The paper's timer restarts with each segment, but an environment does not extend
+ * a deadline. So each candidate asks for the time at which the paper's timer would
+ * end if all missing segments but the last came at the mean gap.
  */
 #ifndef ACKWISE_POLICY_DAA_H
 #define ACKWISE_POLICY_DAA_H

@@ -3,9 +3,9 @@
  * every-n: one ACK for n data segments. n is the delayed-ACK factor d of RFC 5681
  * §4.2 as a parameter. Full-sized segments are counted (RFC 1122 §4.2.3.2).
  *
- * An ACK leaves when the next one would cover more than n segments, if it adds as
- * many as this one did. So n is not exceeded, whether the receiver acknowledges
- * every segment or every second one.
+ * An ACK leaves if the next one, with the same step, would cover more than n
+ * segments. So n is not exceeded, whether the receiver acknowledges every segment or
+ * every second one.
  */
 #ifndef ACKWISE_POLICY_EVERY_N_H
 #define ACKWISE_POLICY_EVERY_N_H

@@ -7,16 +7,16 @@
  *
  *   window   The sender writes its congestion window into the window field of its data.
  *            A field of `max_window` segments or more is no such hint. Then the window
- *            is estimated: what came before the last pause, and one segment more every
- *            few windows.
+ *            is estimated as what came before the last pause; it grows by one segment
+ *            every few windows, and halves after a loss.
  *   the end  PSH says that the sender has no more data, so the ACK leaves.
  *   timer    missing segments * smoothed gap * patience, in case a segment was lost.
  *            Data beyond a hole after the timer show that one was lost: patience falls.
  *            Data in order show that the timer was too short: patience grows. With an
  *            estimated window this holds only if they come before the ACK could have
- *            been answered; otherwise the window is estimated anew.
- *   hops     They give the time that an ACK takes: no wait is shorter, and no answer
- *            comes sooner.
+ *            been answered; otherwise they are the answer, and the window was what had come.
+ *   hops     Their number gives the time that an ACK takes: no wait is shorter, and no
+ *            answer comes sooner.
  */
 #ifndef ACKWISE_POLICY_HOP_H
 #define ACKWISE_POLICY_HOP_H
@@ -61,7 +61,7 @@ enum aw_hop_flag {
 	AW_HOP_LOSS = 1 << 2, /* the newest data left a hole or filled one */
 };
 
-/* The window by the sender's hint, segments; 0 without a hint. */
+/* The window of the sender's hint, segments; 0 without a hint. */
 AW_FN aw_u32 aw_hop_told(const struct aw_cfg *c, const struct aw_event *e)
 {
 	aw_u32 wnd = e->mss ? aw_div32(e->peer_wnd, e->mss) : 0;
@@ -76,7 +76,7 @@ AW_FN aw_u32 aw_hop_hops(const struct aw_hop_state *s)
 	return s->hops ? s->hops : AW_HOP_UNKNOWN;
 }
 
-/* Data came after the timer ended. An answer takes 1.5 times as long as an ACK. */
+/* Learns from data after the timer ended. An answer takes 1.5 times as long as an ACK. */
 AW_FN void aw_hop_learn(struct aw_hop_state *s, const struct aw_cfg *c, const struct aw_event *e,
 			int loss)
 {
@@ -113,7 +113,7 @@ AW_FN void aw_hop_data(struct aw_hop_state *s, const struct aw_cfg *c, const str
 	aw_arrivals_data(&s->arrivals, e);
 }
 
-/* How long to wait for so many missing segments, us. */
+/* How long to wait for the missing segments, us. */
 AW_FN aw_u32 aw_hop_wait(const struct aw_hop_state *s, const struct aw_cfg *c,
 			 const struct aw_event *e, aw_u32 missing)
 {

@@ -37,7 +37,7 @@ struct aw_police_state {
 	aw_u32 tokens;	/* bytes */
 	aw_u32 part;	/* a fraction of a token, in millionths of a byte */
 	aw_u32 last_us; /* when tokens were last added */
-	aw_u32 valid;	/* 1 once the bucket was filled */
+	aw_u32 valid;	/* 1 once the bucket has been filled */
 };
 
 AW_FN void aw_police_refill(struct aw_police_state *s, const struct aw_cfg *c, aw_u32 now)

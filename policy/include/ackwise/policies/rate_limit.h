@@ -42,10 +42,10 @@ enum aw_rate_limit_param {
 #define AW_RATE_LIMIT_W_MAX 65000 /* (W+2)(W+1)/2 fits 32 bits */
 
 struct aw_rate_limit_state {
-	aw_u32 start;	 /* length of the opening in segments; 0 if not decided yet */
+	aw_u32 start;	 /* length of the opening in segments; 0 if not set yet */
 	aw_u32 seen;	 /* segments of the opening so far */
-	aw_u32 count;	 /* segments of the running window */
-	aw_u32 begin_us; /* when the running window began */
+	aw_u32 count;	 /* segments of the current window */
+	aw_u32 begin_us; /* when the current window began */
 	aw_u32 best_us;	 /* the time that a window should take; 0 if not known yet */
 	aw_u32 r;
 	aw_u32 hold; /* windows until the next probe */
@@ -128,7 +128,7 @@ AW_FN struct aw_verdict aw_rate_limit_step(struct aw_rate_limit_state *s, const 
 		aw_rate_limit_data(s, c, e);
 	if (e->kind != AW_EV_ACK || (e->flags & AW_A_MUST_SEND))
 		return aw_send();
-	/* r is 0 until the first window was timed. */
+	/* r is 0 until the first window has been timed. */
 	if (!s->r || e->segments > s->r)
 		return aw_send();
 	return aw_hold(e->hold_us);

@@ -44,7 +44,7 @@ enum aw_rate_limit_literal_param {
 
 /* The names are the listing's, except r (ack_rate_val) and r_max (ack_rate_max). */
 struct aw_rate_limit_literal_state {
-	aw_u32 start_ack_lmt; /* 0 if not decided yet */
+	aw_u32 start_ack_lmt; /* 0 if not set yet */
 	aw_u32 init_pkt_cnt;
 	aw_u32 ack_pkt_cnt;
 	aw_u32 r, r_max;

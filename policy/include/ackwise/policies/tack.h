@@ -8,8 +8,8 @@
  * more (bw RTTmin; then the second term is the smaller one), the last ACK must also
  * have been sent at least RTTmin / beta ago. bw is the largest delivery rate of the
  * last theta round trips, sampled from the acknowledged bytes over times of
- * RTTmin / beta. The rest of TACK (ACKs in packet numbers, pacing) needs its sender,
- * and is left out.
+ * RTTmin / beta. The rest of TACK (packet numbers, pacing) needs its own sender, and is
+ * left out.
  */
 #ifndef ACKWISE_POLICY_TACK_H
 #define ACKWISE_POLICY_TACK_H
@@ -32,14 +32,14 @@ enum aw_tack_param {
 #undef P
 
 /**
- * struct aw_tack_state - the running sample (vars), and the rate (stats)
+ * struct aw_tack_state - the current sample (vars), and the rate (stats)
  * @sent_us: when an ACK was last sent
- * @pending: bytes of the last candidate, if it was held
- * @since_us: when the running rate sample began
- * @bytes: acknowledged in that sample
+ * @pending: bytes that the last candidate covered, if it was held
+ * @since_us: when the current rate sample began
+ * @bytes: bytes acknowledged in that sample
  * @rate: largest delivery rate of theta to 2 theta round trips, bytes/s
  * @window_us: when the window of @rate began
- * @valid: not 0 once an ACK was a candidate
+ * @valid: not 0 once an ACK has been a candidate
  */
 struct aw_tack_state {
 	/* vars */
@@ -53,7 +53,7 @@ struct aw_tack_state {
 	aw_u32 valid;
 };
 
-/* Counts what a candidate acknowledges; a sample of a period or more is a rate. */
+/* Counts what a candidate acknowledges. A sample of at least a period gives a rate. */
 AW_FN void aw_tack_rate(struct aw_tack_state *s, const struct aw_cfg *c, const struct aw_event *e,
 			aw_u32 now, aw_u32 period)
 {

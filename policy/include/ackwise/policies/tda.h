@@ -4,7 +4,7 @@
  * leaves half a second after the first segment that it covers, or with the 25th.
  * A sender whose congestion window is smaller would wait for the timer each time. So
  * it writes its window into the window field of its data, and the ACK leaves when
- * that many segments have come.
+ * that many segments have arrived.
  */
 #ifndef ACKWISE_POLICY_TDA_H
 #define ACKWISE_POLICY_TDA_H
