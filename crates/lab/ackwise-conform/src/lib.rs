@@ -5,7 +5,7 @@
 //! news and wrong bytes. `docs/conformance.md` publishes the results.
 //!
 //! A [`Case`] is data: steps, and what they must lead to. A [`Device`] takes a [`Schedule`] of
-//! packets and returns those that arrived. [`judge`] compares.
+//! packets and returns those that arrived. [`judge()`] compares.
 
 mod capture;
 mod case;

@@ -6,7 +6,7 @@
 //! nanoseconds. A run is a function of its scenario and seed, bit for bit. TCP is that of
 //! `ackwise-sim`. `docs/radio.md` says what is modelled and what is not.
 //!
-//! [`scenario::RadioScenario`] reads a scenario file with a table `[radio]`, [`run`]
+//! [`scenario::RadioScenario`] reads a scenario file with a table `[radio]`, [`run()`]
 //! turns its runs into a [`scenario::RadioReport`], and [`table()`] and [`html`] show it.
 #![forbid(unsafe_code)]
 

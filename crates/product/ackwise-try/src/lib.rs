@@ -1,7 +1,7 @@
 //! `ackwise analyze` for a browser: the bytes of a capture in, JSON out.
 //!
 //! The page copies a capture to the memory that [`ackwise_alloc`] returns, calls
-//! [`ackwise_analyze`], reads the answer (its length as four little-endian bytes, then UTF-8), and
+//! [`ackwise_analyze()`], reads the answer (its length as four little-endian bytes, then UTF-8), and
 //! frees both with [`ackwise_free`].
 
 use ackwise_analyze::{Analyzer, Options, read};
