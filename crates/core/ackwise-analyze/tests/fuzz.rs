@@ -46,8 +46,8 @@ fn fuzz_capture_file() {
     let target = Target {
         name: "capture",
         corpus: corpus(env!("CARGO_MANIFEST_DIR"), "capture"),
-        more: Vec::new(),
-        words: &[
+        extra_files: Vec::new(),
+        dictionary: &[
             "\u{a}\r\r\n",
             "E",
             "\0\0\0\u{1}",
@@ -55,8 +55,8 @@ fn fuzz_capture_file() {
             "\u{1f}",
             "\u{10}",
         ],
-        longest: 8 << 10,
+        max_len: 8 << 10,
     };
     let seen = target.run(said);
-    assert!(seen.sayings > 10, "{seen:?}");
+    assert!(seen.messages > 10, "{seen:?}");
 }
