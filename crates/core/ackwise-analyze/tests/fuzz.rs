@@ -5,7 +5,7 @@ mod common;
 use ackwise_analyze::{Analyzer, Options, read};
 use ackwise_fuzz::{Target, corpus, template};
 
-fn said(bytes: &[u8]) -> Vec<String> {
+fn messages(bytes: &[u8]) -> Vec<String> {
     let mut analyzer = Analyzer::new(Options::default());
     let mut packets = 0u64;
     let end = read(bytes, &mut |packet| {
@@ -57,6 +57,6 @@ fn fuzz_capture_file() {
         ],
         max_len: 8 << 10,
     };
-    let seen = target.run(said);
+    let seen = target.run(messages);
     assert!(seen.messages > 10, "{seen:?}");
 }
