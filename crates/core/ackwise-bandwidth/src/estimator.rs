@@ -311,7 +311,7 @@ impl Estimator {
 
     fn remember_rate(&mut self, observation: &Observation) {
         if self
-            .rates
+            .rate_history
             .back()
             .is_none_or(|(_, bps)| *bps != self.rate_bps)
         {

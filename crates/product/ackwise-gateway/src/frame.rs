@@ -219,7 +219,7 @@ impl Packet for FrameBuf {
     }
 
     /// ACKs are not reconstructed here.
-    fn forge(&self, _back: u32) -> Option<Self> {
+    fn synthesize(&self, _back: u32) -> Option<Self> {
         None
     }
 }
