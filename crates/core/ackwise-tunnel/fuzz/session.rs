@@ -205,9 +205,9 @@ impl Attack {
                 let (to, original) = pair.history[which].clone();
                 let mut datagram = original.clone();
                 script.change(&mut datagram);
-                let mac1_count = datagram.first().is_some_and(|kind| kind >> 6 == INITIATION)
+                let needs_mac1 = datagram.first().is_some_and(|kind| kind >> 6 == INITIATION)
                     && operation & 16 == 0;
-                if !mac1_count || self.add_mac1(pair.noise, to, &mut datagram) {
+                if !needs_mac1 || self.add_mac1(pair.noise, to, &mut datagram) {
                     self.send(pair, to, &datagram, same_message(&datagram, &original));
                 }
             }
