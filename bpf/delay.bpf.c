@@ -58,8 +58,8 @@
 
 #define LOST_NS 10000000000ULL
 /* Half of the time for which a one-way minimum counts: longer than the 10 s after which
- * the queue is emptied (EMPTY_EVERY_NS of ackwise-bandwidth), plus the second that this
- * takes. */
+ * the queue is emptied (EMPTY_INTERVAL_NS of ackwise-bandwidth), plus the second that
+ * this takes. */
 #define WINDOW_NS 12000000000ULL
 /* ACKs that wait for a timer are at least as far apart as the shortest timer: 40 ms in
  * Linux, and less in others. */

@@ -5,19 +5,19 @@ use crate::analysis::{Advice, Analysis, FlowFinding, Pays, PolicyFinding};
 use crate::options::Options;
 
 /// The policy that `ackwise up` attaches.
-const DEFAULT: &str = "adaptive";
+const DEFAULT_POLICY: &str = "adaptive";
 /// Fewer ACKs than this say nothing.
-const FEW: u64 = 200;
+const MIN_ACKS: u64 = 200;
 /// ACKs that are less than this share of the packets cost little.
-const RARE: f64 = 0.10;
+const MIN_ACK_SHARE: f64 = 0.10;
 /// A policy that saves a smaller share is not worthwhile.
-const WORTH: f64 = 0.20;
+const MIN_SAVED_SHARE: f64 = 0.20;
 /// ACKs whose peak exceeds this share of the uplink take capacity from other traffic.
-const SCARCE: f64 = 0.20;
+const SCARCE_PEAK_SHARE: f64 = 0.20;
 
 pub(crate) fn advise(a: &Analysis, options: &Options) -> Advice {
     let first = a.policies.first();
-    let Some(policy) = first.filter(|p| p.pure_acks >= FEW) else {
+    let Some(policy) = first.filter(|p| p.pure_acks >= MIN_ACKS) else {
         return Advice {
             pays: Pays::Unknown,
             command: None,
@@ -37,7 +37,9 @@ pub(crate) fn advise(a: &Analysis, options: &Options) -> Advice {
     };
     let pays = pays(a, policy);
     let command = match pays {
-        Pays::Yes | Pays::Little if policy.policy == DEFAULT => Some("ackwise up IFACE".to_owned()),
+        Pays::Yes | Pays::Little if policy.policy == DEFAULT_POLICY => {
+            Some("ackwise up IFACE".to_owned())
+        }
         Pays::Yes | Pays::Little => {
             Some(format!("ackwise attach IFACE --policy {}", policy.policy))
         }
@@ -45,9 +47,9 @@ pub(crate) fn advise(a: &Analysis, options: &Options) -> Advice {
     };
     Advice {
         text: vec![
-            whether(a, policy, pays),
-            what(pays, &command),
-            expect(a, policy, options),
+            verdict_sentence(a, policy, pays),
+            command_sentence(pays, &command),
+            expectation_sentence(a, policy, options),
         ],
         pays,
         command,
@@ -55,18 +57,21 @@ pub(crate) fn advise(a: &Analysis, options: &Options) -> Advice {
 }
 
 fn pays(a: &Analysis, policy: &PolicyFinding) -> Pays {
-    let scarce = a.line.ack_peak_share_of_uplink.is_some_and(|s| s >= SCARCE)
+    let scarce = a
+        .line
+        .ack_peak_share_of_uplink
+        .is_some_and(|s| s >= SCARCE_PEAK_SHARE)
         || a.line.k.is_some_and(|k| k > 0.5)
         || a.airtime
             .as_ref()
-            .is_some_and(|t| t.ack_share_shared >= RARE);
-    if policy.saved_share < WORTH && one_direction(a) {
+            .is_some_and(|t| t.ack_share_shared >= MIN_ACK_SHARE);
+    if policy.saved_share < MIN_SAVED_SHARE && one_direction(a) {
         Pays::Unknown
-    } else if policy.saved_share < WORTH {
+    } else if policy.saved_share < MIN_SAVED_SHARE {
         Pays::No
     } else if scarce {
         Pays::Yes
-    } else if a.tcp.ack_share_of_packets < RARE {
+    } else if a.tcp.ack_share_of_packets < MIN_ACK_SHARE {
         Pays::No
     } else {
         Pays::Little
@@ -84,7 +89,7 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-fn whether(a: &Analysis, policy: &PolicyFinding, pays: Pays) -> String {
+fn verdict_sentence(a: &Analysis, policy: &PolicyFinding, pays: Pays) -> String {
     let acks = format!(
         "ACKs are {} of the packets and {} of the bytes",
         percent(a.tcp.ack_share_of_packets),
@@ -105,13 +110,13 @@ fn whether(a: &Analysis, policy: &PolicyFinding, pays: Pays) -> String {
              downloads would be faster"
         }
         Pays::Unknown => "whether thinning them pays takes a capture of both directions",
-        _ if policy.saved_share < WORTH => "hardly any of them can be withheld",
+        _ if policy.saved_share < MIN_SAVED_SHARE => "hardly any of them can be withheld",
         _ => "thinning them saves little",
     };
     format!("{acks}{scarce}: {verdict}.")
 }
 
-fn what(pays: Pays, command: &Option<String>) -> String {
+fn command_sentence(pays: Pays, command: &Option<String>) -> String {
     match command {
         _ if pays == Pays::Unknown => {
             "Capture both directions, where the data pass as well: tcpdump \
@@ -130,7 +135,7 @@ fn what(pays: Pays, command: &Option<String>) -> String {
     }
 }
 
-fn expect(a: &Analysis, policy: &PolicyFinding, options: &Options) -> String {
+fn expectation_sentence(a: &Analysis, policy: &PolicyFinding, options: &Options) -> String {
     let mut text = format!(
         "{} would have kept back {} of {} ACKs",
         policy.policy,

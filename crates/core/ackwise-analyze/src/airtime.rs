@@ -10,7 +10,7 @@ use ackwise_queue::wifi::{
 /// AIFS, mean back-off, preamble, SIFS and block ACK, in ns.
 const ACCESS_NS: u64 = AIFS_NS + CW[0] as u64 * SLOT_NS / 2 + PREAMBLE_NS + SIFS_NS + BLOCK_ACK_NS;
 /// Frames farther apart than this do not meet in a queue.
-const TOGETHER_NS: u64 = 4_000_000;
+const MAX_FRAME_GAP_NS: u64 = 4_000_000;
 
 /// Channel time of one kind of frame, in ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Channel {
             run.is_ack == is_ack
                 && run.frames < MAX_FRAMES
                 && run.bytes + bytes <= MAX_BYTES
-                && now_ns.saturating_sub(run.last_ns) <= TOGETHER_NS
+                && now_ns.saturating_sub(run.last_ns) <= MAX_FRAME_GAP_NS
         });
         let run = match self.run {
             Some(run) if joins => Run {
@@ -112,7 +112,7 @@ mod tests {
         }
         assert_eq!(channel.acks.alone_ns, 3 * (ACCESS_NS + 100));
         assert_eq!(channel.acks.shared_ns, 2 * ACCESS_NS + 300);
-        channel.packet(true, 58, 3000 + TOGETHER_NS + 1);
+        channel.packet(true, 58, 3000 + MAX_FRAME_GAP_NS + 1);
         assert_eq!(channel.acks.shared_ns, 3 * ACCESS_NS + 400);
     }
 }

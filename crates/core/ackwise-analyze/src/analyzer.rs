@@ -17,10 +17,10 @@ const IDLE_NS: u64 = 120_000_000_000;
 const SWEEP_NS: u64 = 30_000_000_000;
 
 /// The size of [`Analyzer::recent`], a power of two.
-const RECENT: usize = 256;
+const RECENT_SLOTS: usize = 256;
 
 /// One end of a connection.
-pub type End = (std::net::IpAddr, u16);
+pub type Endpoint = (std::net::IpAddr, u16);
 
 /// The connection that a segment belongs to; it is the same for both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,14 +39,14 @@ impl Key {
         let words = self.low.0.iter().chain(&self.high.0);
         let ports = u32::from(self.low.1) << 16 | u32::from(self.high.1);
         let mixed = words.fold(ports, |mixed, word| mixed ^ word);
-        mixed.wrapping_mul(0x9e37_79b1) as usize >> (32 - RECENT.ilog2())
+        mixed.wrapping_mul(0x9e37_79b1) as usize >> (32 - RECENT_SLOTS.ilog2())
     }
 }
 
 /// A connection. `directions[0]` is the data of the first end, `directions[1]` that of the second.
 pub(crate) struct Connection {
     key: Key,
-    pub ends: [End; 2],
+    pub ends: [Endpoint; 2],
     pub directions: [DataDirection; 2],
     pub first_ns: u64,
     pub last_ns: u64,
@@ -86,7 +86,7 @@ pub struct Analyzer {
     index: HashMap<Key, usize>,
     /// Recently seen connections, so that most packets find theirs without the index. The index has
     /// a slower hash, so that no crafted capture can slow it down.
-    recent: [usize; RECENT],
+    recent: [usize; RECENT_SLOTS],
     swept_ns: u64,
 }
 
@@ -108,7 +108,7 @@ impl Analyzer {
             connections: Vec::new(),
             peak: Peak::default(),
             index: HashMap::new(),
-            recent: [0; RECENT],
+            recent: [0; RECENT_SLOTS],
             swept_ns: 0,
         }
     }
@@ -141,7 +141,7 @@ impl Analyzer {
         match found {
             Ok(()) => {}
             Err(NoPacket::NotIp) => t.not_tcp += 1,
-            Err(NoPacket::Short) => t.cut += 1,
+            Err(NoPacket::Truncated) => t.cut += 1,
             Err(NoPacket::Encrypted) => t.encrypted += 1,
             Err(NoPacket::Unsupported) => {
                 t.unsupported.get_or_insert((packet.link, 0)).1 += 1;
@@ -254,7 +254,7 @@ impl Analyzer {
             }
             for direction in &mut connection.directions {
                 direction.expire(&mut self.policies, now_ns);
-                direction.keep_sums();
+                direction.end_flow();
             }
         }
     }
@@ -284,7 +284,7 @@ fn ip_id(s: &Segment, bytes: &[u8]) -> Option<u16> {
 pub(crate) struct Peak {
     window: u64,
     bytes: u64,
-    most: u64,
+    max_bytes: u64,
 }
 
 impl Peak {
@@ -296,11 +296,11 @@ impl Peak {
             (self.window, self.bytes) = (window, 0);
         }
         self.bytes += u64::from(bytes);
-        self.most = self.most.max(self.bytes);
+        self.max_bytes = self.max_bytes.max(self.bytes);
     }
 
     /// The rate in bit/s.
     pub fn bps(&self) -> u64 {
-        self.most * 8 * 1_000_000_000 / Self::WINDOW_NS
+        self.max_bytes * 8 * 1_000_000_000 / Self::WINDOW_NS
     }
 }

@@ -43,7 +43,7 @@ pub struct Packet<'a> {
 
 /// How the reading of a file ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct End {
+pub struct ReadSummary {
     /// Number of packets read.
     pub packets: u64,
     /// `Some` if the file is truncated: the offset, after decompression, up to which packets are
@@ -58,20 +58,20 @@ pub struct End {
 pub fn read(
     source: impl Read + Send,
     each: &mut dyn FnMut(&Packet<'_>),
-) -> Result<End, CaptureError> {
+) -> Result<ReadSummary, CaptureError> {
     let Unpacked { mut source, cut } = Unpacked::new(source)?;
     let mut first = [0; 4];
     let n = fill(&mut source, &mut first)?;
     if n == 0 && cut.is_set() {
         let what = "they end there".to_owned();
-        return Err(CaptureError::Packed { at: 0, what });
+        return Err(CaptureError::Decompression { at: 0, what });
     }
     if n == 0 {
         return Err(CaptureError::Empty);
     }
     let known = first[..n].to_vec();
     let failed = Failure::default();
-    let whole = Filling {
+    let whole = FillReader {
         inner: Cursor::new(known.clone()).chain(source),
         failed: failed.clone(),
     };
@@ -96,7 +96,7 @@ pub fn read(
         ),
         Stop::Damaged(what) => state.damaged(reader.consumed(), &what),
     })?;
-    Ok(End {
+    Ok(ReadSummary {
         packets: state.packets,
         cut_at: (!whole || cut.is_set()).then_some(reader.consumed() as u64),
     })
@@ -355,12 +355,12 @@ fn captured(data: &[u8], len: u32) -> Result<&[u8], String> {
 
 /// A reader that fills the whole buffer and keeps its error: the parser needs a whole header at
 /// once, and drops the error of a failed read.
-struct Filling<R> {
+struct FillReader<R> {
     inner: R,
     failed: Failure,
 }
 
-impl<R: Read> Read for Filling<R> {
+impl<R: Read> Read for FillReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         fill(&mut self.inner, buffer).map_err(|e| self.failed.keep(e))
     }

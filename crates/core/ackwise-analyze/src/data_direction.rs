@@ -19,7 +19,7 @@ pub struct IpIds {
     /// Packets whose ID was the next one or followed a gap.
     pub in_order: u64,
     /// Packets whose ID was neither.
-    pub elsewhere: u64,
+    pub out_of_order: u64,
     /// IDs that were skipped.
     pub missing: u64,
 }
@@ -33,7 +33,7 @@ impl IpIds {
                 self.in_order += 1;
                 self.missing += u64::from(gap);
             } else {
-                self.elsewhere += 1;
+                self.out_of_order += 1;
             }
         }
         let step = u16::try_from(segments.max(1)).unwrap_or(u16::MAX);
@@ -47,8 +47,8 @@ impl IpIds {
 
     /// Whether the sender counts its IDs: nearly all of them are in order.
     #[must_use]
-    pub fn count(&self) -> bool {
-        self.in_order >= 20 && self.elsewhere * 50 <= self.in_order
+    pub fn are_sequential(&self) -> bool {
+        self.in_order >= 20 && self.out_of_order * 50 <= self.in_order
     }
 }
 
@@ -125,7 +125,7 @@ impl DataDirection {
     /// Takes a segment from the data sender.
     pub fn on_data(&mut self, s: &Segment, policies: &Policies, now_ns: u64) -> u32 {
         let payload = s.payload();
-        self.size.see(payload);
+        self.size.on_payload(payload);
         let segments = self.segments(payload);
         if payload > 0 {
             let c = &mut self.counts;
@@ -152,7 +152,7 @@ impl DataDirection {
         if s.flags().contains(TcpFlags::SYN) {
             let timestamps = 12 * u32::from(s.timestamps().is_some());
             let mss = u32::from(s.raw().mss).saturating_sub(timestamps);
-            self.size.tell(mss);
+            self.size.set_mss(mss);
             self.handshake(s, true, now_ns);
             return;
         }
@@ -190,7 +190,7 @@ impl DataDirection {
     /// Takes a SYN, a SYN-ACK, or a segment after them until the flow is created.
     fn handshake(&mut self, s: &Segment, acks: bool, now_ns: u64) {
         if s.flags() & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN {
-            self.keep_sums();
+            self.end_flow();
             // A new connection on the same ports has its own numbers.
             self.last_ack = None;
             self.ip_ids.restart();
@@ -239,7 +239,7 @@ impl DataDirection {
     }
 
     /// The flow has ended; only its totals are kept.
-    pub fn keep_sums(&mut self) {
+    pub fn end_flow(&mut self) {
         if self.runs.is_some() {
             self.ended = self.saved().into();
             self.runs = None;

@@ -26,7 +26,7 @@ pub enum CaptureError {
     },
     /// A gzip or zstd file cannot be decompressed.
     #[error("after {at} unpacked bytes, the compressed data are damaged: {what}")]
-    Packed {
+    Decompression {
         /// Bytes that were decompressed before the error.
         at: u64,
         /// What is wrong there.
@@ -50,7 +50,7 @@ impl CaptureError {
             CaptureError::Damaged { .. } => {
                 Some("`editcap -r` of Wireshark writes the packets before it to another file")
             }
-            CaptureError::Packed { .. } => Some("copy the file again, or capture anew"),
+            CaptureError::Decompression { .. } => Some("copy the file again, or capture anew"),
             CaptureError::Empty => Some("capture while there are downloads"),
             CaptureError::Io(_) => None,
         }

@@ -7,7 +7,7 @@ use crate::analysis::{
     Advice, Airtime, Analysis, FLOWS_LISTED, FlowFinding, Line, PolicyFinding, ReasonCount,
     StretchClass, Tcp, ThinnedAlready, Unread, WITH_DATA,
 };
-use crate::analyzer::{Analyzer, Connection, End};
+use crate::analyzer::{Analyzer, Connection, Endpoint};
 use crate::data_direction::{DataDirection, STRETCH_CLASSES};
 
 impl Analyzer {
@@ -113,7 +113,7 @@ fn thinned_already(connections: &[Connection]) -> ThinnedAlready {
             data += c.data_packets;
             aggregated += c.aggregated;
             // Only flows of some length show how ACKs are made.
-            if c.acks < LONG {
+            if c.acks < MIN_FLOW_ACKS {
                 continue;
             }
             guessed += u64::from(direction.segment_size_is_guess());
@@ -121,10 +121,10 @@ fn thinned_already(connections: &[Connection]) -> ThinnedAlready {
             acks += c.stretch.iter().sum::<u64>();
             // And only if the receiver sends little else do its IDs show missing ACKs.
             let sends = connection.directions[1 - at].counts.data_packets;
-            if direction.ip_ids.count() && sends * 10 <= c.acks {
+            if direction.ip_ids.are_sequential() && sends * 10 <= c.acks {
                 counting = true;
                 missing += direction.ip_ids.missing;
-                seen += direction.ip_ids.in_order + direction.ip_ids.elsewhere;
+                seen += direction.ip_ids.in_order + direction.ip_ids.out_of_order;
             }
         }
     }
@@ -139,7 +139,7 @@ fn thinned_already(connections: &[Connection]) -> ThinnedAlready {
 }
 
 /// The number of ACKs from which on a flow shows how its receiver acknowledges.
-const LONG: u64 = 20;
+const MIN_FLOW_ACKS: u64 = 20;
 
 fn stretch<'a>(directions: impl Iterator<Item = &'a DataDirection>) -> Vec<StretchClass> {
     let mut sums = [0; STRETCH_CLASSES.len()];
@@ -209,8 +209,8 @@ fn flows(connections: &[Connection]) -> Vec<FlowFinding> {
                 continue;
             }
             flows.push(FlowFinding {
-                from: end(connection.ends[at]),
-                to: end(connection.ends[1 - at]),
+                from: endpoint_text(connection.ends[at]),
+                to: endpoint_text(connection.ends[1 - at]),
                 seconds: (connection.last_ns - connection.first_ns) as f64 / 1e9,
                 data_segments: c.data_segments,
                 data_bytes: c.data_bytes,
@@ -235,6 +235,6 @@ fn flows(connections: &[Connection]) -> Vec<FlowFinding> {
     flows
 }
 
-fn end(end: End) -> String {
+fn endpoint_text(end: Endpoint) -> String {
     std::net::SocketAddr::new(end.0, end.1).to_string()
 }

@@ -34,7 +34,7 @@ mod unpack;
 pub use airtime::Channel;
 pub use analysis::*;
 pub use analyzer::Analyzer;
-pub use capture::{End, Packet, read};
+pub use capture::{Packet, ReadSummary, read};
 pub use dry_run::Counters;
 pub use error::CaptureError;
 pub use link::{Inner, LinkType, NoPacket};

@@ -25,7 +25,7 @@ pub enum NoPacket {
     /// The frame holds something other than IP.
     NotIp,
     /// The capture ends within the link-layer headers.
-    Short,
+    Truncated,
     /// The payload is encrypted.
     Encrypted,
     /// The link type is unsupported.
@@ -118,7 +118,7 @@ struct Rest<'a> {
 impl<'a> Rest<'a> {
     fn array<const N: usize>(self, at: usize) -> Result<[u8; N], NoPacket> {
         let bytes = self.bytes.get(at..).and_then(<[u8]>::first_chunk);
-        bytes.copied().ok_or(NoPacket::Short)
+        bytes.copied().ok_or(NoPacket::Truncated)
     }
 
     fn be16(self, at: usize) -> Result<u16, NoPacket> {
@@ -126,12 +126,12 @@ impl<'a> Rest<'a> {
     }
 
     fn byte(self, at: usize) -> Result<u8, NoPacket> {
-        self.bytes.get(at).copied().ok_or(NoPacket::Short)
+        self.bytes.get(at).copied().ok_or(NoPacket::Truncated)
     }
 
     fn skip(self, n: usize) -> Result<Rest<'a>, NoPacket> {
         Ok(Rest {
-            bytes: self.bytes.get(n..).ok_or(NoPacket::Short)?,
+            bytes: self.bytes.get(n..).ok_or(NoPacket::Truncated)?,
             len: self
                 .len
                 .saturating_sub(u32::try_from(n).unwrap_or(u32::MAX)),

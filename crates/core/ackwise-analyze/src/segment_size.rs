@@ -2,26 +2,26 @@
 //! packets, several of which a host or its interface may have merged.
 
 /// The segment size until one is known: Ethernet, IPv4, timestamps.
-const SEGMENT: u32 = 1448;
+const DEFAULT_SEGMENT: u32 = 1448;
 /// The largest segment on Ethernet.
-const ETHERNET: u32 = 1460;
+const ETHERNET_MSS: u32 = 1460;
 /// The largest segment in a jumbo frame.
 const JUMBO: u32 = 9000;
 /// The smallest full segment that today's hosts send (RFC 9293 §3.7.1).
-const LEAST: u32 = 536;
+const MIN_SEGMENT: u32 = 536;
 /// Common segment sizes: Ethernet, PPPoE and tunnels, IPv4 and IPv6, with and without timestamps.
-const USUAL: [u32; 8] = [1460, 1448, 1440, 1428, 1452, 1412, 1400, 1388];
+const COMMON_SIZES: [u32; 8] = [1460, 1448, 1440, 1428, 1452, 1412, 1400, 1388];
 
 /// What is known about the size of a full segment.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SegmentSize {
     /// The MSS that the receiver announced, less the timestamp option.
-    told: u32,
+    announced: u32,
     /// The largest payload.
     largest: u32,
     /// The largest payload that fits into an Ethernet frame, and how often it was seen.
-    single: u32,
-    singles: u32,
+    frame_payload: u32,
+    frame_payloads: u32,
     /// The size of which most larger payloads are multiples, or 0 if there is none, and its lead
     /// over the others.
     divisor: u32,
@@ -30,27 +30,28 @@ pub struct SegmentSize {
 
 impl SegmentSize {
     /// Sets the MSS that the receiver announced.
-    pub fn tell(&mut self, mss: u32) {
-        self.told = mss;
+    pub fn set_mss(&mut self, mss: u32) {
+        self.announced = mss;
     }
 
     /// Takes the payload length of a packet.
-    pub fn see(&mut self, payload: u32) {
+    pub fn on_payload(&mut self, payload: u32) {
         self.largest = self.largest.max(payload);
-        if payload > ETHERNET {
+        if payload > ETHERNET_MSS {
             self.vote(self.divisor_of(payload));
-        } else if payload > self.single {
-            (self.single, self.singles) = (payload, 1);
-        } else if payload == self.single {
-            self.singles = self.singles.saturating_add(1);
+        } else if payload > self.frame_payload {
+            (self.frame_payload, self.frame_payloads) = (payload, 1);
+        } else if payload == self.frame_payload {
+            self.frame_payloads = self.frame_payloads.saturating_add(1);
         }
     }
 
     /// A segment size of which the payload is a multiple: the one that was seen, or a common one. 0
     /// if there is none.
     fn divisor_of(&self, payload: u32) -> u32 {
-        let seen = (self.single >= LEAST && self.singles > 1).then_some(self.single);
-        let mut sizes = seen.into_iter().chain(USUAL);
+        let seen = (self.frame_payload >= MIN_SEGMENT && self.frame_payloads > 1)
+            .then_some(self.frame_payload);
+        let mut sizes = seen.into_iter().chain(COMMON_SIZES);
         sizes
             .find(|size| payload.is_multiple_of(*size))
             .unwrap_or(0)
@@ -70,18 +71,18 @@ impl SegmentSize {
 
     /// The size of a full segment, as far as it is known.
     pub fn bytes(&self) -> u32 {
-        match (self.told, self.largest) {
-            (0, largest) if largest > ETHERNET && self.divisor > 0 => self.divisor,
+        match (self.announced, self.largest) {
+            (0, largest) if largest > ETHERNET_MSS && self.divisor > 0 => self.divisor,
             (0, 1..=JUMBO) => self.largest,
-            (0, _) => SEGMENT,
-            (told, 0) => told,
-            (told, largest) => told.min(largest),
+            (0, _) => DEFAULT_SEGMENT,
+            (announced, 0) => announced,
+            (announced, largest) => announced.min(largest),
         }
     }
 
     /// Whether the size was neither announced nor seen on the wire.
     pub fn is_guess(&self) -> bool {
-        self.told == 0 && (self.largest == 0 || self.largest > ETHERNET)
+        self.announced == 0 && (self.largest == 0 || self.largest > ETHERNET_MSS)
     }
 }
 
@@ -93,7 +94,7 @@ mod tests {
     fn after(payloads: &[u32]) -> (u32, bool) {
         let mut size = SegmentSize::default();
         for payload in payloads.repeat(10) {
-            size.see(payload);
+            size.on_payload(payload);
         }
         (size.bytes(), size.is_guess())
     }
@@ -125,15 +126,15 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_or_seen_is_no_guess() {
+    fn what_was_announced_or_seen_is_no_guess() {
         assert_eq!(after(&[1448, 600]), (1448, false));
-        assert_eq!(after(&[]), (SEGMENT, true));
+        assert_eq!(after(&[]), (DEFAULT_SEGMENT, true));
         let mut size = SegmentSize::default();
-        size.tell(1448);
+        size.set_mss(1448);
         assert_eq!((size.bytes(), size.is_guess()), (1448, false));
-        size.see(2896);
+        size.on_payload(2896);
         assert_eq!((size.bytes(), size.is_guess()), (1448, false));
-        size.tell(8948);
+        size.set_mss(8948);
         assert_eq!((size.bytes(), size.is_guess()), (2896, false));
     }
 }

@@ -81,9 +81,9 @@ impl<'a> Unpacked<'a> {
             failed: Failure::default(),
         };
         let source: Box<dyn Read + Send + 'a> = if first.starts_with(&GZIP) {
-            Unpacking::boxed(compressed, &cut, MultiGzDecoder::new)
+            Decompressor::boxed(compressed, &cut, MultiGzDecoder::new)
         } else if first == ZSTD || is_skippable(first) {
-            Unpacking::boxed(compressed, &cut, ZstdFrames::Between)
+            Decompressor::boxed(compressed, &cut, ZstdFrames::Between)
         } else {
             Box::new(compressed.inner)
         };
@@ -116,7 +116,7 @@ impl<R: Read> Read for Compressed<R> {
 }
 
 /// A decompressor that ends where its source does, and otherwise reports what is wrong.
-struct Unpacking<D> {
+struct Decompressor<D> {
     decoder: D,
     ended: Flag,
     failed: Failure,
@@ -125,7 +125,7 @@ struct Unpacking<D> {
     bytes: u64,
 }
 
-impl<D: Read> Unpacking<D> {
+impl<D: Read> Decompressor<D> {
     fn boxed<'a, R>(
         compressed: Compressed<R>,
         cut: &Flag,
@@ -134,7 +134,7 @@ impl<D: Read> Unpacking<D> {
     where
         D: Send + 'a,
     {
-        Box::new(Unpacking {
+        Box::new(Decompressor {
             ended: compressed.ended.clone(),
             failed: compressed.failed.clone(),
             cut: cut.clone(),
@@ -144,7 +144,7 @@ impl<D: Read> Unpacking<D> {
     }
 }
 
-impl<D: Read> Read for Unpacking<D> {
+impl<D: Read> Read for Decompressor<D> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.cut.is_set() {
             return Ok(0);
@@ -165,7 +165,7 @@ impl<D: Read> Read for Unpacking<D> {
         }
         Err(match error.kind() {
             io::ErrorKind::Unsupported => error,
-            _ => io::Error::other(CaptureError::Packed {
+            _ => io::Error::other(CaptureError::Decompression {
                 at: self.bytes,
                 what: error.to_string(),
             }),
@@ -174,13 +174,13 @@ impl<D: Read> Read for Unpacking<D> {
 }
 
 /// A source whose first bytes have been peeked at.
-struct Again<R> {
+struct Peeked<R> {
     first: [u8; 4],
     left: usize,
     inner: R,
 }
 
-impl<R: Read> Read for Again<R> {
+impl<R: Read> Read for Peeked<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.left == 0 {
             return self.inner.read(buffer);
@@ -193,7 +193,7 @@ impl<R: Read> Read for Again<R> {
     }
 }
 
-type ZstdFrame<R> = StreamingDecoder<Again<R>, FrameDecoder>;
+type ZstdFrame<R> = StreamingDecoder<Peeked<R>, FrameDecoder>;
 
 /// All the frames of a zstd file, one after another (RFC 8878 §3.1).
 enum ZstdFrames<R: Read> {
@@ -215,7 +215,7 @@ impl<R: Read> ZstdFrames<R> {
                 n => return Err(damaged(&format!("{n} bytes after the last zstd frame"))),
             }
             if !is_skippable(first) {
-                let again = Again {
+                let again = Peeked {
                     first,
                     left: 4,
                     inner: source,

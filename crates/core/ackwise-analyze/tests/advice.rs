@@ -7,7 +7,7 @@ use common::{analyze, capture, packets, pcap};
 
 const ETHERNET: u32 = 1;
 
-fn on_a_line(up_bps: u64, down_bps: u64) -> Analysis {
+fn on_link(up_bps: u64, down_bps: u64) -> Analysis {
     let mut analyzer = Analyzer::new(Options {
         up_bps: Some(up_bps),
         down_bps: Some(down_bps),
@@ -22,9 +22,9 @@ fn on_a_line(up_bps: u64, down_bps: u64) -> Analysis {
 
 #[test]
 fn thinning_pays_on_a_thin_uplink_and_saves_packets_on_a_wide_one() {
-    let thin = on_a_line(50_000, 50_000_000);
+    let thin = on_link(50_000, 50_000_000);
     assert_eq!(thin.advice.pays, Pays::Yes, "{:?}", thin.advice);
-    let wide = on_a_line(1_000_000_000, 1_000_000_000);
+    let wide = on_link(1_000_000_000, 1_000_000_000);
     assert!(wide.tcp.ack_share_of_packets > 0.2, "{:?}", wide.tcp);
     assert_eq!(wide.advice.pays, Pays::Little, "{:?}", wide.advice);
     let text = &wide.advice.text[0];

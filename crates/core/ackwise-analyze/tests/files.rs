@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use ackwise_analyze::CaptureError;
 use ackwise_policy::{LinkKind, TcpFlags, parse_part};
 use common::{
-    CAPTURES, Kept, analyze, capture, packets, pcap, pcapng, pcapng_with_clock,
+    CAPTURES, OwnedPacket, analyze, capture, packets, pcap, pcapng, pcapng_with_clock,
     pcapng_without_times, shown,
 };
 
@@ -195,7 +195,7 @@ fn damaged_compressed_data_are_told_in_words() {
     for (what, file) in files {
         let error = packets(&file[..]).expect_err(what);
         assert!(
-            matches!(error, CaptureError::Packed { .. }),
+            matches!(error, CaptureError::Decompression { .. }),
             "{what}: {error}"
         );
         let text = error.to_string();
@@ -210,7 +210,7 @@ fn damaged_compressed_data_are_told_in_words() {
 
 #[test]
 fn packets_larger_than_the_buffer_are_read() {
-    let big = Kept {
+    let big = OwnedPacket {
         at_ns: 1_000,
         wire_len: 3 << 20,
         bytes: vec![7; 3 << 20],
@@ -286,7 +286,7 @@ fn with(file: &[u8], at: usize, value: u32, big_endian: bool) -> Vec<u8> {
     file
 }
 
-fn five_packets() -> Vec<Kept> {
+fn five_packets() -> Vec<OwnedPacket> {
     let (mut all, _) = packets(&capture("loss.pcap")[..]).unwrap();
     all.truncate(5);
     all
@@ -366,13 +366,14 @@ fn a_length_in_pcapng_that_cannot_be_is_damage_and_not_the_end() {
 fn the_share_of_the_bytes_compares_whole_frames() {
     let all = packets(&capture("loss.pcap")[..]).unwrap().0;
     let whole = analyze(&pcap(&all, ETHERNET, false, true)[..]);
-    let is_ack = |p: &Kept| {
+    let is_ack = |p: &OwnedPacket| {
         let len = p.wire_len as usize;
         let s = parse_part(&p.bytes, LinkKind::Ethernet, len);
         let kinds = TcpFlags::ACK | TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
         s.is_ok_and(|s| s.payload() == 0 && s.flags() & kinds == TcpFlags::ACK)
     };
-    let bytes = |packets: &[Kept]| packets.iter().map(|p| f64::from(p.wire_len)).sum::<f64>();
+    let bytes =
+        |packets: &[OwnedPacket]| packets.iter().map(|p| f64::from(p.wire_len)).sum::<f64>();
     let acks: Vec<_> = all.iter().filter(|p| is_ack(p)).cloned().collect();
     assert_eq!(acks.len() as u64, whole.tcp.acks);
     let share = bytes(&acks) / bytes(&all);
@@ -385,7 +386,7 @@ fn the_share_of_the_bytes_compares_whole_frames() {
 #[test]
 fn packets_without_a_time_are_counted_as_that_and_tell_no_round_trip() {
     let all = packets(&capture("loss.pcap")[..]).unwrap().0;
-    let whole = |p: Kept| Kept {
+    let whole = |p: OwnedPacket| OwnedPacket {
         wire_len: p.bytes.len() as u32,
         ..p
     };

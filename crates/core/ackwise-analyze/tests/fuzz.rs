@@ -5,7 +5,7 @@ mod common;
 use ackwise_analyze::{Analyzer, Options, read};
 use ackwise_fuzz::{Target, corpus, template};
 
-fn said(bytes: &[u8]) -> Vec<String> {
+fn messages(bytes: &[u8]) -> Vec<String> {
     let mut analyzer = Analyzer::new(Options::default());
     let mut packets = 0u64;
     let end = read(bytes, &mut |packet| {
@@ -46,8 +46,8 @@ fn fuzz_capture_file() {
     let target = Target {
         name: "capture",
         corpus: corpus(env!("CARGO_MANIFEST_DIR"), "capture"),
-        more: Vec::new(),
-        words: &[
+        extra_files: Vec::new(),
+        dictionary: &[
             "\u{a}\r\r\n",
             "E",
             "\0\0\0\u{1}",
@@ -55,8 +55,8 @@ fn fuzz_capture_file() {
             "\u{1f}",
             "\u{10}",
         ],
-        longest: 8 << 10,
+        max_len: 8 << 10,
     };
-    let seen = target.run(said);
-    assert!(seen.sayings > 10, "{seen:?}");
+    let seen = target.run(messages);
+    assert!(seen.messages > 10, "{seen:?}");
 }

@@ -3,19 +3,19 @@
 mod common;
 
 use ackwise_analyze::Analysis;
-use common::{CAPTURES, Kept, analyze, capture, packets, pcap, shown};
+use common::{CAPTURES, OwnedPacket, analyze, capture, packets, pcap, shown};
 
 const ETHERNET_HEADER: usize = 14;
 
 /// Replaces the Ethernet header with other headers.
-fn relinked(all: &[Kept], header: impl Fn(u16) -> Vec<u8>) -> Vec<Kept> {
+fn relinked(all: &[OwnedPacket], header: impl Fn(u16) -> Vec<u8>) -> Vec<OwnedPacket> {
     all.iter()
         .map(|p| {
             let ether_type = u16::from_be_bytes([p.bytes[12], p.bytes[13]]);
             let mut bytes = header(ether_type);
             let grown = bytes.len();
             bytes.extend(&p.bytes[ETHERNET_HEADER..]);
-            Kept {
+            OwnedPacket {
                 wire_len: p.wire_len + grown as u32 - ETHERNET_HEADER as u32,
                 bytes,
                 ..p.clone()
@@ -139,7 +139,7 @@ fn frames_put_together_by_wifi_are_taken_apart() {
     let (all, _) = packets(&capture("loss.pcap")[..]).unwrap();
     let expected = analyze(&capture("loss.pcap")[..]);
     // Whole packets only: a subframe contains its length.
-    let together: Vec<Kept> = all
+    let together: Vec<OwnedPacket> = all
         .chunks(3)
         .map(|three| {
             let mut bytes = [&[0x88, 0x01][..], &[0; 22], &[0x80, 0]].concat();
@@ -150,7 +150,7 @@ fn frames_put_together_by_wifi_are_taken_apart() {
                 bytes.extend((body.len() as u16).to_be_bytes());
                 bytes.extend(body);
             }
-            Kept {
+            OwnedPacket {
                 at_ns: three[0].at_ns,
                 wire_len: bytes.len() as u32,
                 bytes,
@@ -186,7 +186,7 @@ fn what_cannot_be_read_is_counted() {
     assert_eq!(unknown.unread.unsupported_link_type, Some(147));
     let short: Vec<_> = all
         .iter()
-        .map(|p| Kept {
+        .map(|p| OwnedPacket {
             bytes: p.bytes[..30].to_vec(),
             ..p.clone()
         })

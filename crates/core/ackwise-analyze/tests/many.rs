@@ -3,7 +3,7 @@
 mod common;
 
 use ackwise_analyze::{Analysis, Analyzer, LinkType, Options, Packet};
-use common::{Kept, capture, packets};
+use common::{OwnedPacket, capture, packets};
 
 const ETHERNET: LinkType = LinkType(1);
 /// The middle of both addresses: Ethernet, then IPv4.
@@ -11,7 +11,7 @@ const ADDRESSES: [usize; 2] = [27, 31];
 const COPIES: u16 = 700;
 
 /// The packet as one between other hosts.
-fn of_hosts(packet: &Kept, number: u16) -> Kept {
+fn of_hosts(packet: &OwnedPacket, number: u16) -> OwnedPacket {
     let mut copy = packet.clone();
     for at in ADDRESSES {
         for (byte, other) in copy.bytes[at..at + 2].iter_mut().zip(number.to_be_bytes()) {
@@ -21,9 +21,9 @@ fn of_hosts(packet: &Kept, number: u16) -> Kept {
     copy
 }
 
-fn analyzed(all: impl Iterator<Item = Kept>) -> Analysis {
+fn analyzed(all: impl Iterator<Item = OwnedPacket>) -> Analysis {
     let mut analyzer = Analyzer::new(Options::default());
-    for Kept {
+    for OwnedPacket {
         at_ns,
         wire_len,
         bytes,

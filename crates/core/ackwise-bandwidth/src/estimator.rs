@@ -9,7 +9,7 @@ use crate::service_curve::{Point, Sample, ServiceCurve, bits_per_s};
 const MS: Nanos = 1_000_000;
 const SECOND: Nanos = 1_000 * MS;
 /// The length of a full packet.
-const PACKET_BYTES: u64 = 1514;
+const FULL_PACKET_BYTES: u64 = 1514;
 
 /// The target wait behind the interface, µs, in addition to the time of two packets: as short as
 /// the noise of round trips allows, and long enough to keep the link busy.
@@ -17,9 +17,9 @@ pub const TARGET_US: u64 = 6_000;
 /// The time in which a deviation from the target is to be corrected, µs.
 pub const DRAIN_US: u64 = 200_000;
 /// The number of cuts without effect that shows that packets wait elsewhere.
-pub const FUTILE: u32 = 5;
+pub const MAX_FUTILE_CUTS: u32 = 5;
 /// The interval at which the queue is emptied, if it was not empty in between, ns.
-pub const EMPTY_EVERY_NS: Nanos = 10 * SECOND;
+pub const EMPTY_INTERVAL_NS: Nanos = 10 * SECOND;
 
 /// A shorter wait counts as none, µs, in addition to the time of a packet.
 const LOW_US: u64 = 2_000;
@@ -31,51 +31,51 @@ const SPAN: Nanos = 75 * MS;
 /// The smallest number of packets over which the rate is measured.
 const SPAN_PACKETS: u64 = 8;
 /// The rate stays between these shares of the measured capacity, in hundredths.
-const MIN_OF_CAPACITY: u64 = 25;
-const MAX_OF_CAPACITY: u64 = 120;
-/// The growth of the rate per round trip and look while nothing waits, in thousandths.
+const MIN_RATE_PERCENT: u64 = 25;
+const MAX_RATE_PERCENT: u64 = 120;
+/// The growth of the rate per round trip and observation while nothing waits, in thousandths.
 const GROWTH: u64 = 80;
 /// The relative increase of the growth per round trip for which it continues, in thousandths.
-const GROWTH_OF_GROWTH: u64 = 400;
-/// The maximum growth per round trip and look, in thousandths.
+const GROWTH_INCREASE: u64 = 400;
+/// The maximum growth per round trip and observation, in thousandths.
 const MAX_GROWTH: u64 = 350;
 /// The growth below half of the link's recent capacity, in thousandths: an outage is over.
-const RETURN: u64 = 500;
+const RECOVERY_GROWTH: u64 = 500;
 /// A wait is short if it exceeds the target by this much at most, µs.
-const SHORT_US: u64 = 50_000;
-/// The time for which a short wait cuts the rate to [`MIN_OF_TRUSTED`] at most.
-const SHORT_FOR: Nanos = 1_500 * MS;
+const SHORT_WAIT_US: u64 = 50_000;
+/// The time for which a short wait cuts the rate to [`MIN_TRUSTED_PERCENT`] at most.
+const SHORT_WAIT_TIME: Nanos = 1_500 * MS;
 /// While a wait is short, the rate is at least this share of the recent capacity, in hundredths.
-const MIN_OF_TRUSTED: u64 = 66;
+const MIN_TRUSTED_PERCENT: u64 = 66;
 /// Segments of a flow farther apart than this may be acknowledged by the receiver's timer, µs.
-const TIMER_US: u64 = 25_000;
+const DELAYED_ACK_US: u64 = 25_000;
 /// The time over which packet lengths are averaged.
-const MEMORY: Nanos = SECOND;
+const AVERAGING_TIME: Nanos = SECOND;
 /// Sending less than this share of the rate is too little to learn from, in hundredths.
-const LOADED: u64 = 75;
+const LOADED_PERCENT: u64 = 75;
 /// A sample older than this says nothing about the present.
-const STALE: Nanos = 2 * SECOND;
+const MAX_SAMPLE_AGE: Nanos = 2 * SECOND;
 /// The time after which a wait elsewhere is checked again; it doubles each time the wait is still
 /// there.
-const FORGET: Nanos = 10 * SECOND;
-const MAX_FORGET: Nanos = 160 * SECOND;
+const RECHECK_INTERVAL: Nanos = 10 * SECOND;
+const MAX_RECHECK_INTERVAL: Nanos = 160 * SECOND;
 /// If the capacity falls below this share while a small wait persists, that wait is not a queue of
 /// the link; in hundredths.
-const CALM: u64 = 70;
+const SMALL_WAIT_PERCENT: u64 = 70;
 /// The number of bytes in the shaped queue above which that queue limits the senders. It also does
 /// so if it drops while the output is near the rate.
-const BACKLOG_BYTES: u64 = 2 * PACKET_BYTES;
-/// If for this time nothing limited the senders before the wait, and [`SLACK_SAMPLES`] samples
-/// showed the wait, it is not a queue of the link.
-const SLACK: Nanos = 2 * SECOND;
+const BACKLOG_BYTES: u64 = 2 * FULL_PACKET_BYTES;
+/// If for this time nothing limited the senders before the wait, and [`APP_LIMITED_SAMPLES`]
+/// samples showed the wait, it is not a queue of the link.
+const APP_LIMITED_TIME: Nanos = 2 * SECOND;
 /// The number of samples that must show a wait, while nothing limits the senders, before it counts
 /// as no queue of the link. If the link has become much slower, samples are rare, and all that the
 /// senders have in flight waits there before the first of them arrives.
-const SLACK_SAMPLES: u32 = 4;
+const APP_LIMITED_SAMPLES: u32 = 4;
 /// While nothing is learnt, the rate doubles in about two thirds of this time.
-const LOOSEN: Nanos = 3 * SECOND;
+const SLOW_RISE_TIME: Nanos = 3 * SECOND;
 /// The time after which an attempt to empty the queue is abandoned.
-const EMPTYING: Nanos = SECOND;
+const MAX_EMPTYING_TIME: Nanos = SECOND;
 
 /// The bounds of the result, bit/s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,12 +93,12 @@ pub struct Sent {
     pub bytes: u64,
     /// The sum of the squared packet lengths, in bytes squared; it may wrap. Divided by the bytes,
     /// it is the mean over all bytes of the length of a byte's packet.
-    pub lengths: u64,
+    pub squared_lengths: u64,
 }
 
-/// What was seen since the last look.
+/// What was seen since the last observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
+pub struct Observation {
     /// The time now; it never goes back.
     pub at_ns: Nanos,
     /// What has left the interface since the start.
@@ -108,8 +108,8 @@ pub struct Look {
     /// Whether the shaped queue dropped packets recently. One that filters ACKs limits flows of
     /// ACKs with hardly a packet in it.
     pub has_dropped: bool,
-    /// The round trip with the shortest wait among those that ended since the last look, if there
-    /// was any.
+    /// The round trip with the shortest wait among those that ended since the last observation, if
+    /// there was any.
     pub sample: Option<Sample>,
 }
 
@@ -134,14 +134,14 @@ pub enum State {
     Following,
 }
 
-/// A series of cuts, and whether they help.
+/// Successive cuts, and whether they help.
 #[derive(Debug, Clone, Copy)]
-struct Episode {
+struct Cuts {
     /// The wait at the last cut, µs.
     waited_us: u32,
     /// The time from which departing packets show the effect of the last cut.
-    until: Nanos,
-    futile: u32,
+    effective_at: Nanos,
+    futile_cuts: u32,
 }
 
 /// Estimates a link's bandwidth between two bounds.
@@ -151,41 +151,41 @@ pub struct Estimator {
     rate_bps: u64,
     capacity_bps: Option<u64>,
     curve: ServiceCurve,
-    /// The wait that persists elsewhere, µs.
-    zero_us: u32,
-    zero_since: Nanos,
-    forget: Nanos,
+    /// The base delay: the wait that persists elsewhere, µs.
+    base_delay_us: u32,
+    base_delay_since: Nanos,
+    recheck_interval: Nanos,
     /// The capacity when a small wait began that was no reason to cut.
-    calm_bps: Option<u64>,
+    small_wait_bps: Option<u64>,
     sampled_at: Option<Nanos>,
     /// The last round trip, ns.
     rtt_ns: Nanos,
-    /// What had left at the last look.
-    sent_last: Option<Sent>,
-    /// What left recently; older looks count less.
-    sent_of_late: Sent,
-    /// Bytes that had left, at recent looks.
-    sent: VecDeque<(Nanos, u64)>,
+    /// What had left at the last observation.
+    last_sent: Option<Sent>,
+    /// What left recently; older observations count less.
+    recent_sent: Sent,
+    /// Bytes that had left, at recent observations.
+    sent_history: VecDeque<(Nanos, u64)>,
     growth: u64,
-    episode: Option<Episode>,
+    cuts: Option<Cuts>,
     /// The last time at which nothing waited.
     empty_at: Nanos,
     emptying_since: Option<Nanos>,
-    /// The time of the last look.
-    looked_at: Option<Nanos>,
+    /// The time of the last observation.
+    observed_at: Option<Nanos>,
     /// The last time at which packets waited in the shaped queue, or nothing waited behind it.
-    held_back_at: Nanos,
+    app_limited_since: Nanos,
     /// The number of samples with a wait since then.
-    not_held_back: u32,
+    app_limited_samples: u32,
     /// The rate when packets began to wait.
-    free_bps: u64,
+    before_wait_bps: u64,
     state: State,
     /// The highest recent capacity, bit/s.
-    greatest: RecentMax,
+    max_capacity: RecentMax,
     /// The highest recent capacity since the last wait that was not short, bit/s.
-    trusted: RecentMax,
+    trusted_capacity: RecentMax,
     /// Recent rates and the times at which they began, bit/s.
-    rates: VecDeque<(Nanos, u64)>,
+    rate_history: VecDeque<(Nanos, u64)>,
 }
 
 impl Estimator {
@@ -202,27 +202,27 @@ impl Estimator {
             rate_bps: start_bps.clamp(bounds.min_bps, bounds.max_bps),
             capacity_bps: None,
             curve: ServiceCurve::default(),
-            zero_us: 0,
-            zero_since: 0,
-            forget: FORGET,
-            calm_bps: None,
+            base_delay_us: 0,
+            base_delay_since: 0,
+            recheck_interval: RECHECK_INTERVAL,
+            small_wait_bps: None,
             sampled_at: None,
             rtt_ns: 0,
-            sent_last: None,
-            sent_of_late: Sent::default(),
-            sent: VecDeque::new(),
+            last_sent: None,
+            recent_sent: Sent::default(),
+            sent_history: VecDeque::new(),
             growth: GROWTH,
-            episode: None,
+            cuts: None,
             empty_at: 0,
             emptying_since: None,
-            looked_at: None,
-            held_back_at: 0,
-            not_held_back: 0,
-            free_bps: start_bps,
+            observed_at: None,
+            app_limited_since: 0,
+            app_limited_samples: 0,
+            before_wait_bps: start_bps,
             state: State::Blind,
-            greatest: RecentMax::default(),
-            trusted: RecentMax::default(),
-            rates: VecDeque::new(),
+            max_capacity: RecentMax::default(),
+            trusted_capacity: RecentMax::default(),
+            rate_history: VecDeque::new(),
         }
     }
 
@@ -244,112 +244,135 @@ impl Estimator {
         self.state
     }
 
-    /// Takes a look and returns the rate from now on, bit/s.
-    pub fn observe(&mut self, look: &Look) -> u64 {
-        let passed = look.at_ns - self.looked_at.replace(look.at_ns).unwrap_or(look.at_ns);
-        self.remember_sent(look, passed);
-        let look = &Look {
-            sample: look.sample.filter(|it| it.is_possible(look.at_ns)),
-            ..*look
+    /// Takes an observation and returns the rate from now on, bit/s.
+    pub fn observe(&mut self, observation: &Observation) -> u64 {
+        let passed = observation.at_ns
+            - self
+                .observed_at
+                .replace(observation.at_ns)
+                .unwrap_or(observation.at_ns);
+        self.remember_sent(observation, passed);
+        let observation = &Observation {
+            sample: observation
+                .sample
+                .filter(|it| it.is_possible(observation.at_ns)),
+            ..*observation
         };
-        if self.holds_back(look) {
-            self.are_held_back(look);
+        if self.shaper_limits(observation) {
+            self.restart_app_limited(observation);
         }
-        let step = look
+        let step = observation
             .at_ns
-            .saturating_sub(self.sampled_at.unwrap_or(look.at_ns));
-        if let Some(sample) = &look.sample {
-            self.take(look, sample);
+            .saturating_sub(self.sampled_at.unwrap_or(observation.at_ns));
+        if let Some(sample) = &observation.sample {
+            self.add_sample(observation, sample);
         }
         let fresh = self
             .sampled_at
-            .is_some_and(|at| look.at_ns - at <= STALE.max(2 * self.rtt_ns));
+            .is_some_and(|at| observation.at_ns - at <= MAX_SAMPLE_AGE.max(2 * self.rtt_ns));
         let Some(last) = self.curve.last().filter(|_| fresh) else {
             self.state = State::Blind;
-            self.episode = None;
+            self.cuts = None;
             self.emptying_since = None;
             self.capacity_bps = None;
-            self.loosen(passed);
-            self.remember_rate(look);
+            self.rise_slowly(passed);
+            self.remember_rate(observation);
             return self.rate_bps;
         };
-        let waits_us = self.waits_now_us(look, last);
+        let waits_us = self.current_wait_us(observation, last);
         if last.waited_us <= self.low_us() {
-            self.empty_at = look.at_ns;
+            self.empty_at = observation.at_ns;
             self.emptying_since = None;
-            self.episode = None;
-            self.calm_bps = None;
-            self.are_held_back(look);
-            if look.sample.is_some() {
-                self.grow(look, step);
+            self.cuts = None;
+            self.small_wait_bps = None;
+            self.restart_app_limited(observation);
+            if observation.sample.is_some() {
+                self.grow(observation, step);
             }
             // At a low rate the receiver's timer answers, which tells nothing: a sample is overdue.
-            let by_timer = 2 * self.packet_us() > TIMER_US;
-            let is_overdue = by_timer && step > 2 * self.rtt_ns + SPAN;
+            let is_delayed_ack = 2 * self.packet_us() > DELAYED_ACK_US;
+            let is_overdue = is_delayed_ack && step > 2 * self.rtt_ns + SPAN;
             if self.state == State::Idle || is_overdue {
-                self.loosen(passed);
+                self.rise_slowly(passed);
             }
-            self.free_bps = self.rate_bps;
-        } else if look.sample.is_some() {
-            self.follow(look, last, waits_us);
+            self.before_wait_bps = self.rate_bps;
+        } else if observation.sample.is_some() {
+            self.follow(observation, last, waits_us);
         } else if self.state == State::Following
             && let Some(capacity) = self.curve.capacity(self.low_us(), self.span())
         {
             // Until the next sample, use the computed wait. The rate of the last sample would
             // continue to drain a queue that is gone.
-            self.approach(look, capacity, waits_us);
+            self.approach(observation, capacity, waits_us);
         }
-        self.remember_rate(look);
+        self.remember_rate(observation);
         self.rate_bps
     }
 
-    fn remember_rate(&mut self, look: &Look) {
+    fn remember_rate(&mut self, observation: &Observation) {
         if self
-            .rates
+            .rate_history
             .back()
             .is_none_or(|(_, bps)| *bps != self.rate_bps)
         {
-            self.rates.push_back((look.at_ns, self.rate_bps));
+            self.rate_history
+                .push_back((observation.at_ns, self.rate_bps));
         }
-        while self.rates.len() > 1 && look.at_ns - self.rates[1].0 > STALE {
-            self.rates.pop_front();
+        while self.rate_history.len() > 1
+            && observation.at_ns - self.rate_history[1].0 > MAX_SAMPLE_AGE
+        {
+            self.rate_history.pop_front();
         }
     }
 
     /// The rate at a past time, as far back as it is remembered.
     fn rate_at(&self, at: Nanos) -> u64 {
-        let then = self.rates.iter().rev().find(|(since, _)| *since <= at);
-        then.or(self.rates.front())
+        let then = self
+            .rate_history
+            .iter()
+            .rev()
+            .find(|(since, _)| *since <= at);
+        then.or(self.rate_history.front())
             .map_or(self.rate_bps, |(_, bps)| *bps)
     }
 
     /// Restarts the check whether nothing limits the senders.
-    fn are_held_back(&mut self, look: &Look) {
-        self.held_back_at = look.at_ns;
-        self.not_held_back = 0;
+    fn restart_app_limited(&mut self, observation: &Observation) {
+        self.app_limited_since = observation.at_ns;
+        self.app_limited_samples = 0;
     }
 
-    fn remember_sent(&mut self, look: &Look, passed: Nanos) {
-        let last = self.sent_last.replace(look.sent).unwrap_or(look.sent);
+    fn remember_sent(&mut self, observation: &Observation, passed: Nanos) {
+        let last = self
+            .last_sent
+            .replace(observation.sent)
+            .unwrap_or(observation.sent);
         let of_late = |all: u64, now: u64, last: u64| {
-            let left = u128::from(all) * u128::from(MEMORY.saturating_sub(passed));
-            let left = u64::try_from(left / u128::from(MEMORY)).unwrap_or(u64::MAX);
+            let left = u128::from(all) * u128::from(AVERAGING_TIME.saturating_sub(passed));
+            let left = u64::try_from(left / u128::from(AVERAGING_TIME)).unwrap_or(u64::MAX);
             left.saturating_add(now.wrapping_sub(last))
         };
-        let all = self.sent_of_late;
-        self.sent_of_late = Sent {
-            bytes: of_late(all.bytes, look.sent.bytes, last.bytes),
-            lengths: of_late(all.lengths, look.sent.lengths, last.lengths),
+        let all = self.recent_sent;
+        self.recent_sent = Sent {
+            bytes: of_late(all.bytes, observation.sent.bytes, last.bytes),
+            squared_lengths: of_late(
+                all.squared_lengths,
+                observation.sent.squared_lengths,
+                last.squared_lengths,
+            ),
         };
-        self.sent.push_back((look.at_ns, look.sent.bytes));
-        while self.sent.len() > 2 && look.at_ns - self.sent[1].0 >= self.span() {
-            self.sent.pop_front();
+        self.sent_history
+            .push_back((observation.at_ns, observation.sent.bytes));
+        while self.sent_history.len() > 2
+            && observation.at_ns - self.sent_history[1].0 >= self.span()
+        {
+            self.sent_history.pop_front();
         }
     }
 
     /// The rate at which bytes left recently, bit/s.
     fn sent_bps(&self) -> u64 {
-        let (Some(from), Some(to)) = (self.sent.front(), self.sent.back()) else {
+        let (Some(from), Some(to)) = (self.sent_history.front(), self.sent_history.back()) else {
             return 0;
         };
         bits_per_s(to.1.saturating_sub(from.1), to.0 - from.0).unwrap_or(0)
@@ -357,23 +380,23 @@ impl Estimator {
 
     /// Says whether the output is near the rate.
     fn is_loaded(&self) -> bool {
-        self.sent_bps() >= self.rate_bps / 100 * LOADED
+        self.sent_bps() >= self.rate_bps / 100 * LOADED_PERCENT
     }
 
     /// Says whether the shaped queue limits the senders. A filter also drops ACKs of a burst at any
     /// rate.
-    fn holds_back(&self, look: &Look) -> bool {
-        look.backlog_bytes > BACKLOG_BYTES || (look.has_dropped && self.is_loaded())
+    fn shaper_limits(&self, observation: &Observation) -> bool {
+        observation.backlog_bytes > BACKLOG_BYTES || (observation.has_dropped && self.is_loaded())
     }
 
-    fn take(&mut self, look: &Look, sample: &Sample) {
-        self.sampled_at = Some(look.at_ns);
-        self.rtt_ns = look.at_ns.saturating_sub(sample.left_ns);
-        if look.at_ns.saturating_sub(self.zero_since) > self.forget {
-            self.zero_us = 0;
+    fn add_sample(&mut self, observation: &Observation, sample: &Sample) {
+        self.sampled_at = Some(observation.at_ns);
+        self.rtt_ns = observation.at_ns.saturating_sub(sample.left_ns);
+        if observation.at_ns.saturating_sub(self.base_delay_since) > self.recheck_interval {
+            self.base_delay_us = 0;
         }
-        self.zero_us = self.zero_us.min(sample.waited_us);
-        let waited_us = sample.waited_us - self.zero_us;
+        self.base_delay_us = self.base_delay_us.min(sample.waited_us);
+        let waited_us = sample.waited_us - self.base_delay_us;
         self.curve.push(Point {
             served_ns: sample.left_ns + u64::from(waited_us) * 1_000,
             bytes: sample.bytes,
@@ -384,9 +407,14 @@ impl Estimator {
     /// The typical length of departing packets, in bytes: near a full packet if most bytes are in
     /// such, small if only ACKs leave.
     fn packet_bytes(&self) -> u64 {
-        let Sent { bytes, lengths } = self.sent_of_late;
-        let mean = lengths.checked_div(bytes).unwrap_or(PACKET_BYTES);
-        mean.min(PACKET_BYTES)
+        let Sent {
+            bytes,
+            squared_lengths,
+        } = self.recent_sent;
+        let mean = squared_lengths
+            .checked_div(bytes)
+            .unwrap_or(FULL_PACKET_BYTES);
+        mean.min(FULL_PACKET_BYTES)
     }
 
     /// The time of a packet at the link's capacity or, if that is unknown, at the queue's rate, µs.
@@ -409,13 +437,13 @@ impl Estimator {
 
     /// The time for which a packet that leaves now will wait, µs: what has left since the last
     /// point, less what the link has served since then.
-    fn waits_now_us(&self, look: &Look, last: Point) -> u64 {
+    fn current_wait_us(&self, observation: &Observation, last: Point) -> u64 {
         let capacity = u128::from(self.capacity_bps.unwrap_or(self.rate_bps).max(1));
-        let bits = 8 * u128::from(look.sent.bytes.saturating_sub(last.bytes));
+        let bits = 8 * u128::from(observation.sent.bytes.saturating_sub(last.bytes));
         let added_us = bits * 1_000_000 / capacity;
-        let served_us = u128::from(look.at_ns.saturating_sub(last.served_ns) / 1_000);
+        let served_us = u128::from(observation.at_ns.saturating_sub(last.served_ns) / 1_000);
         // If the packet of the last point still waits, its service time is in the future.
-        let early_us = u128::from(last.served_ns.saturating_sub(look.at_ns) / 1_000);
+        let early_us = u128::from(last.served_ns.saturating_sub(observation.at_ns) / 1_000);
         u64::try_from((added_us + early_us).saturating_sub(served_us)).unwrap_or(u64::MAX)
     }
 
@@ -426,15 +454,15 @@ impl Estimator {
     /// Raises the rate because what was learnt may no longer be true: a rate that is too low would
     /// hold back for ever what cannot be timed, and one that is too high is discovered as soon as
     /// there is load.
-    fn loosen(&mut self, passed: Nanos) {
-        let more = u128::from(self.rate_bps) * u128::from(passed) / u128::from(LOOSEN);
+    fn rise_slowly(&mut self, passed: Nanos) {
+        let more = u128::from(self.rate_bps) * u128::from(passed) / u128::from(SLOW_RISE_TIME);
         let more = u64::try_from(more).unwrap_or(u64::MAX);
         self.set_rate(self.rate_bps.saturating_add(more));
     }
 
-    fn grow(&mut self, look: &Look, step: Nanos) {
+    fn grow(&mut self, observation: &Observation, step: Nanos) {
         // A queue is enough to send, however little has left.
-        if !self.holds_back(look) && !self.is_loaded() {
+        if !self.shaper_limits(observation) && !self.is_loaded() {
             self.state = State::Idle;
             self.growth = GROWTH;
             return;
@@ -443,15 +471,14 @@ impl Estimator {
         // What has left shows that the link carries as much.
         let round = self.rtt_ns + step.max(1);
         let span = u128::from(step.min(round));
-        let growth = if self.rate_bps < self.greatest.get(look.at_ns) / 2 {
-            RETURN.max(self.growth)
+        let growth = if self.rate_bps < self.max_capacity.get(observation.at_ns) / 2 {
+            RECOVERY_GROWTH.max(self.growth)
         } else {
             self.growth
         };
         let more =
             u128::from(self.rate_bps) * u128::from(growth) * span / (1_000 * u128::from(round));
-        let faster =
-            u128::from(self.growth * GROWTH_OF_GROWTH) * span / (1_000 * u128::from(round));
+        let faster = u128::from(self.growth * GROWTH_INCREASE) * span / (1_000 * u128::from(round));
         let faster = u64::try_from(faster).unwrap_or(u64::MAX);
         self.growth = self.growth.saturating_add(faster).min(MAX_GROWTH);
         let more = u64::try_from(more).unwrap_or(u64::MAX).max(1);
@@ -462,40 +489,42 @@ impl Estimator {
         }
     }
 
-    fn follow(&mut self, look: &Look, last: Point, waits_us: u64) {
+    fn follow(&mut self, observation: &Observation, last: Point, waits_us: u64) {
         self.state = State::Following;
         self.growth = GROWTH;
         let Some(capacity) = self.curve.capacity(self.low_us(), self.span()) else {
             // The growth since the first waiting packet left was already too much.
-            let then = self.rate_at(look.at_ns - self.rtt_ns);
+            let then = self.rate_at(observation.at_ns - self.rtt_ns);
             self.set_rate(self.rate_bps.min(then));
             return;
         };
-        self.not_held_back += 1;
-        if look.at_ns - self.held_back_at > SLACK && self.not_held_back >= SLACK_SAMPLES {
+        self.app_limited_samples += 1;
+        if observation.at_ns - self.app_limited_since > APP_LIMITED_TIME
+            && self.app_limited_samples >= APP_LIMITED_SAMPLES
+        {
             // What was measured is what the senders offer, not what the link carries.
-            self.are_held_back(look);
-            self.wait_is_elsewhere(look, last, self.free_bps);
+            self.restart_app_limited(observation);
+            self.accept_base_delay(observation, last, self.before_wait_bps);
             return;
         }
-        if self.is_elsewhere(look, last, capacity) {
+        if self.detect_wait_elsewhere(observation, last, capacity) {
             return;
         }
         self.capacity_bps = Some(capacity);
-        self.greatest.add(capacity, look.at_ns);
-        self.approach(look, capacity, waits_us);
+        self.max_capacity.add(capacity, observation.at_ns);
+        self.approach(observation, capacity, waits_us);
     }
 
     /// Sets the rate that brings the wait to its target.
-    fn approach(&mut self, look: &Look, capacity: u64, waits_us: u64) {
-        let target = self.wanted_us(look);
+    fn approach(&mut self, observation: &Observation, capacity: u64, waits_us: u64) {
+        let target = self.current_target_us(observation);
         let (drain, waits) = (i128::from(DRAIN_US), i128::from(waits_us));
         let parts = drain + i128::from(target) - waits;
         let rate = i128::from(capacity) * parts / drain;
         let of = |hundredths: u64| i128::from(capacity) * i128::from(hundredths) / 100;
-        let rate = rate.clamp(of(MIN_OF_CAPACITY), of(MAX_OF_CAPACITY));
+        let rate = rate.clamp(of(MIN_RATE_PERCENT), of(MAX_RATE_PERCENT));
         let rate = u64::try_from(rate).unwrap_or(1);
-        let min_bps = self.min_bps_for(look, capacity, waits_us);
+        let min_bps = self.min_bps_for(observation, capacity, waits_us);
         self.set_rate(rate.max(min_bps));
     }
 
@@ -503,28 +532,28 @@ impl Estimator {
     /// goes up and down, it looks like a short queue, and the measured capacity equals what is sent,
     /// so that each cut would justify the next one. If the link has in fact become slower than this
     /// rate, the wait soon is not short any more.
-    fn min_bps_for(&mut self, look: &Look, capacity: u64, waits_us: u64) -> u64 {
+    fn min_bps_for(&mut self, observation: &Observation, capacity: u64, waits_us: u64) -> u64 {
         let waited_us = self.curve.last().map_or(0, |last| last.waited_us);
-        if waits_us.max(u64::from(waited_us)) > self.target_us() + SHORT_US {
-            self.trusted.restart(capacity, look.at_ns);
+        if waits_us.max(u64::from(waited_us)) > self.target_us() + SHORT_WAIT_US {
+            self.trusted_capacity.restart(capacity, observation.at_ns);
             return 0;
         }
-        self.trusted.add(capacity, look.at_ns);
-        if look.at_ns - self.empty_at > SHORT_FOR {
+        self.trusted_capacity.add(capacity, observation.at_ns);
+        if observation.at_ns - self.empty_at > SHORT_WAIT_TIME {
             return 0;
         }
-        self.trusted.get(look.at_ns) / 100 * MIN_OF_TRUSTED
+        self.trusted_capacity.get(observation.at_ns) / 100 * MIN_TRUSTED_PERCENT
     }
 
     /// The current target wait: none if the queue has not been empty for long.
-    fn wanted_us(&mut self, look: &Look) -> u64 {
-        let since = *self.emptying_since.get_or_insert(look.at_ns);
-        if look.at_ns - self.empty_at < EMPTY_EVERY_NS {
+    fn current_target_us(&mut self, observation: &Observation) -> u64 {
+        let since = *self.emptying_since.get_or_insert(observation.at_ns);
+        if observation.at_ns - self.empty_at < EMPTY_INTERVAL_NS {
             self.emptying_since = None;
             return self.target_us();
         }
-        if look.at_ns - since > EMPTYING {
-            self.empty_at = look.at_ns;
+        if observation.at_ns - since > MAX_EMPTYING_TIME {
+            self.empty_at = observation.at_ns;
             self.emptying_since = None;
         }
         0
@@ -532,62 +561,68 @@ impl Estimator {
 
     /// Says whether cuts do not help, so that packets wait elsewhere. If so, the cuts are taken
     /// back.
-    fn is_elsewhere(&mut self, look: &Look, last: Point, capacity: u64) -> bool {
+    fn detect_wait_elsewhere(
+        &mut self,
+        observation: &Observation,
+        last: Point,
+        capacity: u64,
+    ) -> bool {
         let high = self.target_us() + HIGH_US + self.packet_us();
         if u64::from(last.waited_us) <= high {
-            self.episode = None;
-            let was = *self.calm_bps.get_or_insert(capacity);
-            if capacity >= was / 100 * CALM {
+            self.cuts = None;
+            let was = *self.small_wait_bps.get_or_insert(capacity);
+            if capacity >= was / 100 * SMALL_WAIT_PERCENT {
                 return false;
             }
-            self.wait_is_elsewhere(look, last, self.rate_bps);
+            self.accept_base_delay(observation, last, self.rate_bps);
             return true;
         }
-        self.calm_bps = None;
-        let Some(episode) = &mut self.episode else {
-            self.episode = Some(Episode {
+        self.small_wait_bps = None;
+        let Some(cuts) = &mut self.cuts else {
+            self.cuts = Some(Cuts {
                 waited_us: last.waited_us,
-                until: look.at_ns,
-                futile: 0,
+                effective_at: observation.at_ns,
+                futile_cuts: 0,
             });
             return false;
         };
         // Ignore a packet that left before the last cut took effect.
         let left = last.served_ns - u64::from(last.waited_us) * 1_000;
-        if left < episode.until {
+        if left < cuts.effective_at {
             return false;
         }
-        let helped = last.waited_us < episode.waited_us / 10 * 9;
+        let helped = last.waited_us < cuts.waited_us / 10 * 9;
         // If the link follows the cut and no queue becomes shorter, there is no queue.
         let follows = self.capacity_bps.is_some_and(|was| capacity < was / 10 * 6);
-        episode.futile = match (helped, follows) {
+        cuts.futile_cuts = match (helped, follows) {
             (true, _) => 0,
-            (false, true) => episode.futile + 1,
-            (false, false) => episode.futile,
+            (false, true) => cuts.futile_cuts + 1,
+            (false, false) => cuts.futile_cuts,
         };
-        episode.waited_us = last.waited_us;
-        episode.until = look.at_ns + SPAN;
-        if episode.futile < FUTILE {
+        cuts.waited_us = last.waited_us;
+        cuts.effective_at = observation.at_ns + SPAN;
+        if cuts.futile_cuts < MAX_FUTILE_CUTS {
             return false;
         }
-        self.wait_is_elsewhere(look, last, self.free_bps);
+        self.accept_base_delay(observation, last, self.before_wait_bps);
         true
     }
 
     /// Treats the wait as elsewhere than in a queue of the link. The rate returns to what it was
     /// before.
-    fn wait_is_elsewhere(&mut self, look: &Look, last: Point, before_bps: u64) {
-        let again = self.zero_since > 0 && look.at_ns - self.zero_since < 2 * self.forget;
-        self.forget = if again {
-            (2 * self.forget).min(MAX_FORGET)
+    fn accept_base_delay(&mut self, observation: &Observation, last: Point, before_bps: u64) {
+        let again = self.base_delay_since > 0
+            && observation.at_ns - self.base_delay_since < 2 * self.recheck_interval;
+        self.recheck_interval = if again {
+            (2 * self.recheck_interval).min(MAX_RECHECK_INTERVAL)
         } else {
-            FORGET
+            RECHECK_INTERVAL
         };
-        self.zero_us = self.zero_us.saturating_add(last.waited_us);
-        self.zero_since = look.at_ns;
+        self.base_delay_us = self.base_delay_us.saturating_add(last.waited_us);
+        self.base_delay_since = observation.at_ns;
         self.curve.clear();
-        self.episode = None;
-        self.calm_bps = None;
+        self.cuts = None;
+        self.small_wait_bps = None;
         self.capacity_bps = None;
         self.set_rate(before_bps);
     }

@@ -32,20 +32,21 @@
 //! - **Between two samples** the wait is computed, and the rate follows it: while losses are
 //!   repaired, nothing is timed.
 //! - **Nothing waits, and the interface has enough to send**: the link can carry more than it is
-//!   given. The rate grows by 8 % per round trip and look, by more as that continues, and by half
-//!   while it is below half of the link's recent capacity.
+//!   given. The rate grows by 8 % per round trip and observation, by more as that continues, and by
+//!   half while it is below half of the link's recent capacity.
 //! - **Nothing is timed, or there is little to send**: nothing is learnt, and the rate rises
 //!   slowly, since an outdated rate would hold back whatever cannot be timed.
 //! - **The shaped queue is empty while something seems to wait behind it**, for two seconds: the
 //!   senders have no more to send, and what is measured is not the link. The rate returns to what
 //!   it was before.
-//! - **A wait elsewhere** does not go away when less is sent. If it persists through [`FUTILE`]
-//!   successive cuts, the rate returns to what it was before, and that wait is the new zero.
+//! - **A wait elsewhere** does not go away when less is sent. If it persists through
+//!   [`MAX_FUTILE_CUTS`] successive cuts, the rate returns to what it was before, and that wait is
+//!   the new base delay.
 //! - **A short wait cuts little.** A delay of the path beyond the link that goes up and down looks
 //!   like a short queue, whose measured capacity follows each cut. Until a wait exceeds the target
 //!   by 50 ms, or has lasted for 1.5 s, the rate stays above two thirds of the recent capacity.
-//! - **At intervals** ([`EMPTY_EVERY_NS`]) the queue is emptied, so that each connection shows its
-//!   minimum round trip.
+//! - **At intervals** ([`EMPTY_INTERVAL_NS`]) the queue is emptied, so that each connection shows
+//!   its minimum round trip.
 //!
 //! The ideas are not new. That a service curve shows a bandwidth comes from packet trains (S.
 //! Keshav, "A Control-Theoretic Approach to Flow Control", SIGCOMM 1991). That the rate follows a
@@ -61,7 +62,8 @@ mod recent_max;
 mod service_curve;
 
 pub use crate::estimator::{
-    Bounds, DRAIN_US, EMPTY_EVERY_NS, Estimator, FUTILE, Look, Sent, State, TARGET_US,
+    Bounds, DRAIN_US, EMPTY_INTERVAL_NS, Estimator, MAX_FUTILE_CUTS, Observation, Sent, State,
+    TARGET_US,
 };
 pub use crate::service_curve::Sample;
 

@@ -6,7 +6,7 @@ use crate::Nanos;
 
 const SECOND: u128 = 1_000_000_000;
 /// The maximum number of points kept.
-const KEPT: usize = 64;
+const MAX_POINTS: usize = 64;
 /// Fewer bytes are too little load to show what a link carries: two full packets.
 const MIN_BYTES: u64 = 2 * 1514;
 /// The maximum age of a point.
@@ -55,7 +55,7 @@ impl ServiceCurve {
             return;
         }
         self.points.push_back(point);
-        while self.points.len() > KEPT
+        while self.points.len() > MAX_POINTS
             || self
                 .points
                 .front()

@@ -2,7 +2,7 @@
 
 mod model;
 
-use ackwise_bandwidth::{Bounds, Estimator, Look, Sample, State};
+use ackwise_bandwidth::{Bounds, Estimator, Observation, Sample, State};
 use model::{Law, MS, Outcome, Path, Pings, Trace, full_packets, lte, run, steps};
 use proptest::prelude::*;
 
@@ -57,7 +57,7 @@ fn it_finds_the_rate_and_keeps_the_queue_short() {
 fn one_late_sample_of_a_long_wait_is_a_queue() {
     let mut estimator = Estimator::new(BOUNDS, 6_000_000);
     let (mut at_ns, mut sent_bytes) = (0, 0);
-    let mut look = |bytes: u64, backlog_bytes, waited_ms: Option<u64>| {
+    let mut observe = |bytes: u64, backlog_bytes, waited_ms: Option<u64>| {
         at_ns += 25 * MS;
         sent_bytes += bytes;
         let sample = waited_ms.map(|waited| Sample {
@@ -65,7 +65,7 @@ fn one_late_sample_of_a_long_wait_is_a_queue() {
             bytes: sent_bytes - bytes * (30 + waited) / 25,
             waited_us: 1000 * waited as u32,
         });
-        estimator.observe(&Look {
+        estimator.observe(&Observation {
             at_ns,
             sent: full_packets(sent_bytes),
             backlog_bytes,
@@ -74,13 +74,13 @@ fn one_late_sample_of_a_long_wait_is_a_queue() {
         })
     };
     for index in 0..200 {
-        look(18_750, 6_000, (index > 20).then_some(8));
+        observe(18_750, 6_000, (index > 20).then_some(8));
     }
     // 1.5 Mbit/s from here on.
     for index in 0..85 {
-        look(4_687, 0, (index == 12).then_some(60));
+        observe(4_687, 0, (index == 12).then_some(60));
     }
-    let rate = look(4_687, 0, Some(246));
+    let rate = observe(4_687, 0, Some(246));
     assert!(rate < 1_500_000, "{rate} on a link of 1.5 Mbit/s");
 }
 
@@ -188,7 +188,7 @@ fn a_longer_path_does_not_throttle_who_has_little_to_send() {
     // A long wait is fought for some seconds before it is accepted.
     for (more_ms, most) in [(8, 8), (15, 8), (60, 18)] {
         let path = Path {
-            offers: 1e6,
+            offered_bps: 1e6,
             elsewhere: (10_000, more_ms),
             ..Path::default()
         };
@@ -209,7 +209,7 @@ fn where_only_acks_leave_a_short_queue_is_kept() {
         let path = Path {
             acks: Some(80),
             buffer: link / 8.0,
-            offers: 10.0 * link,
+            offered_bps: 10.0 * link,
             ..Path::default()
         };
         let mut law = Law::Measured(Box::new(Estimator::new(
@@ -230,16 +230,16 @@ fn where_only_acks_leave_a_short_queue_is_kept() {
 #[test]
 fn a_wait_that_is_longer_than_the_round_trip_is_none() {
     let mut estimator = Estimator::new(BOUNDS, BOUNDS.max_bps);
-    for look in 1..400_u64 {
-        let at_ns = look * 25 * MS;
+    for index in 1..400_u64 {
+        let at_ns = index * 25 * MS;
         let sample = Sample {
             left_ns: at_ns - at_ns.min(40 * MS),
-            bytes: 1_000 * look,
+            bytes: 1_000 * index,
             waited_us: 60_000_000,
         };
-        let rate = estimator.observe(&Look {
+        let rate = estimator.observe(&Observation {
             at_ns,
-            sent: full_packets(1_000 * look),
+            sent: full_packets(1_000 * index),
             backlog_bytes: 0,
             has_dropped: true,
             sample: Some(sample),
@@ -253,16 +253,16 @@ fn a_wait_that_is_longer_than_the_round_trip_is_none() {
 fn a_few_bytes_a_second_say_nothing_of_the_link() {
     let mut estimator = Estimator::new(BOUNDS, BOUNDS.max_bps);
     let mut sent_bytes = 0;
-    for look in 0..4_000_u64 {
-        let at_ns = look * 25 * MS;
-        let answered = look % 40 == 39;
+    for index in 0..4_000_u64 {
+        let at_ns = index * 25 * MS;
+        let answered = index % 40 == 39;
         let sample = answered.then(|| Sample {
             left_ns: at_ns - 975 * MS,
             bytes: sent_bytes,
             waited_us: 900_000,
         });
         sent_bytes += if answered { 66 } else { 0 };
-        let rate = estimator.observe(&Look {
+        let rate = estimator.observe(&Observation {
             at_ns,
             sent: full_packets(sent_bytes),
             backlog_bytes: 0,
@@ -299,8 +299,8 @@ fn where_samples_are_rare_the_rate_does_not_stay_low() {
 #[test]
 fn after_a_silence_the_first_sample_that_waited_does_not_throttle_it() {
     let mut estimator = Estimator::new(BOUNDS, 300_000);
-    let mut look = |ms: u64, sample| {
-        estimator.observe(&Look {
+    let mut observe = |ms: u64, sample| {
+        estimator.observe(&Observation {
             at_ns: ms * MS,
             sent: full_packets(600 * ms),
             backlog_bytes: 0,
@@ -310,7 +310,7 @@ fn after_a_silence_the_first_sample_that_waited_does_not_throttle_it() {
     };
     let mut rate = 0;
     for ms in (0..60_000).step_by(25) {
-        rate = look(ms, None);
+        rate = observe(ms, None);
     }
     assert_eq!(rate, BOUNDS.max_bps);
     let waited = Sample {
@@ -318,7 +318,7 @@ fn after_a_silence_the_first_sample_that_waited_does_not_throttle_it() {
         bytes: 600 * 59_900,
         waited_us: 20_000,
     };
-    assert_eq!(look(60_000, Some(waited)), BOUNDS.max_bps);
+    assert_eq!(observe(60_000, Some(waited)), BOUNDS.max_bps);
 }
 
 /// Traffic that cannot be timed is not held back by what was learnt before.
@@ -364,7 +364,7 @@ proptest! {
         min in 1_u64..1_000_000_000,
         more in 0_u64..10_000_000_000,
         start in any::<u64>(),
-        looks in prop::collection::vec(
+        observations in prop::collection::vec(
             (0_u64..5_000, 0_u64..10_000_000, prop::option::of((0_u64..20_000, 0_u64..10_000_000, any::<u32>()))),
             0..200,
         ),
@@ -372,7 +372,7 @@ proptest! {
         let bounds = Bounds { min_bps: min, max_bps: min + more };
         let mut estimator = Estimator::new(bounds, start);
         let (mut at_ns, mut sent_bytes) = (30_000 * MS, 20_000_000);
-        for (ms, bytes, sample) in looks {
+        for (ms, bytes, sample) in observations {
             at_ns += ms * MS;
             sent_bytes += bytes;
             let sample = sample.map(|(ago_ms, behind, waited_us)| Sample {
@@ -380,8 +380,8 @@ proptest! {
                 bytes: sent_bytes - behind,
                 waited_us,
             });
-            let look = Look { at_ns, sent: full_packets(sent_bytes), backlog_bytes: bytes, has_dropped: bytes % 3 == 0, sample };
-            let rate = estimator.observe(&look);
+            let observation = Observation { at_ns, sent: full_packets(sent_bytes), backlog_bytes: bytes, has_dropped: bytes % 3 == 0, sample };
+            let rate = estimator.observe(&observation);
             prop_assert!((min..=min + more).contains(&rate), "{rate}");
             prop_assert_eq!(rate, estimator.rate_bps());
         }

@@ -49,12 +49,12 @@ fn target<'a>(name: &'a str, more: &[&str], words: &'a [&'a str]) -> Target<'a> 
     Target {
         name,
         corpus: corpus(env!("CARGO_MANIFEST_DIR"), name),
-        more: more
+        extra_files: more
             .iter()
             .map(|path| root.join(path))
             .collect::<Vec<PathBuf>>(),
-        words,
-        longest: 16 << 10,
+        dictionary: words,
+        max_len: 16 << 10,
     }
 }
 
@@ -91,7 +91,7 @@ fn fuzz_gateway_file() {
         let read = Gateway::parse(NAME, &text);
         said(&text, &read)
     });
-    assert!(seen.sayings > 20, "{seen:?}");
+    assert!(seen.messages > 20, "{seen:?}");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn fuzz_interfaces_file() {
         let read = Interfaces::parse(NAME, &text);
         said(&text, &read)
     });
-    assert!(seen.sayings > 15, "{seen:?}");
+    assert!(seen.messages > 15, "{seen:?}");
 }
 
 #[test]
@@ -175,5 +175,5 @@ fn fuzz_tunnel_file() {
         }
         said(&text, &read)
     });
-    assert!(seen.sayings > 20, "{seen:?}");
+    assert!(seen.messages > 20, "{seen:?}");
 }

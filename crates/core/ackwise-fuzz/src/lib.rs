@@ -9,11 +9,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use ackwise_rng::Rng;
 
 /// The number of inputs in `cargo test`, which takes the same path each time.
-const FIXED: u64 = 3000;
+const FIXED_INPUTS: u64 = 3000;
 /// The number of attempts to shorten a file that is kept.
-const TRIES: usize = 400;
-/// The maximum number of files that a run keeps, first those that yield the most new sayings.
-const KEPT: usize = 48;
+const MAX_SHORTENINGS: usize = 400;
+/// The maximum number of files that a run keeps, first those that yield the most new messages.
+const MAX_KEPT: usize = 48;
 
 /// Something that reads untrusted bytes.
 #[derive(Debug)]
@@ -23,11 +23,11 @@ pub struct Target<'a> {
     /// The directory of its corpus.
     pub corpus: PathBuf,
     /// Files that belong to the corpus but are elsewhere.
-    pub more: Vec<PathBuf>,
+    pub extra_files: Vec<PathBuf>,
     /// Words that inputs are built from.
-    pub words: &'a [&'a str],
+    pub dictionary: &'a [&'a str],
     /// The maximum length of an input in bytes.
-    pub longest: usize,
+    pub max_len: usize,
 }
 
 /// The result of a run.
@@ -35,17 +35,17 @@ pub struct Target<'a> {
 pub struct Summary {
     /// The number of inputs tried.
     pub inputs: u64,
-    /// The number of distinct sayings of the target.
-    pub sayings: usize,
+    /// The number of distinct messages of the target.
+    pub messages: usize,
 }
 
 /// Prints the input if the target panics.
-struct Named<'a> {
+struct PrintOnPanic<'a> {
     target: &'a Target<'a>,
     input: &'a [u8],
 }
 
-impl Drop for Named<'_> {
+impl Drop for PrintOnPanic<'_> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             return;
@@ -72,47 +72,47 @@ impl Target<'_> {
     /// If `read` panics, or the corpus cannot be read.
     pub fn run(&self, read: impl Fn(&[u8]) -> Vec<String>) -> Summary {
         let read = |input: &[u8]| {
-            let _named = Named {
+            let _print_on_panic = PrintOnPanic {
                 target: self,
                 input,
             };
             read(input)
         };
-        let mut walk = Walk {
+        let mut fuzzer = Fuzzer {
             target: self,
             pool: Vec::new(),
-            said: BTreeSet::new(),
+            messages: BTreeSet::new(),
             inputs: 0,
         };
         for input in self.seeds() {
-            walk.try_one(input, &read, true);
+            fuzzer.try_one(input, &read, true);
         }
-        assert!(!walk.pool.is_empty(), "{}: no corpus", self.name);
-        let given = walk.pool.len();
+        assert!(!fuzzer.pool.is_empty(), "{}: no corpus", self.name);
+        let given = fuzzer.pool.len();
         let mut rng = Rng::new(1);
-        for _ in 0..FIXED {
-            let input = walk.mutated(&mut rng);
-            walk.try_one(input, &read, false);
+        for _ in 0..FIXED_INPUTS {
+            let input = fuzzer.mutated(&mut rng);
+            fuzzer.try_one(input, &read, false);
         }
-        if let Some(seconds) = number("FUZZ_SECONDS") {
-            let seed = number("FUZZ_SEED")
+        if let Some(seconds) = env_number("FUZZ_SECONDS") {
+            let seed = env_number("FUZZ_SEED")
                 .filter(|seed| *seed > 0)
-                .unwrap_or_else(clock);
+                .unwrap_or_else(time_seed);
             println!("{}: FUZZ_SEED={seed}", self.name);
             let mut rng = Rng::new(seed);
             let end = Instant::now() + Duration::from_secs(seconds);
             while Instant::now() < end {
-                let input = walk.mutated(&mut rng);
-                walk.try_one(input, &read, false);
+                let input = fuzzer.mutated(&mut rng);
+                fuzzer.try_one(input, &read, false);
             }
         }
         if env::var_os("FUZZ_KEEP").is_some() {
-            let (old, new) = walk.pool.split_at(given);
+            let (old, new) = fuzzer.pool.split_at(given);
             self.keep(&cover(old, new, &read), &read);
         }
         let summary = Summary {
-            inputs: walk.inputs,
-            sayings: walk.said.len(),
+            inputs: fuzzer.inputs,
+            messages: fuzzer.messages.len(),
         };
         println!("{}: {summary:?}", self.name);
         summary
@@ -124,7 +124,7 @@ impl Target<'_> {
         let entries = entries.unwrap_or_else(|e| panic!("{}: {e}", self.corpus.display()));
         let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         files.sort();
-        files.extend(self.more.iter().cloned());
+        files.extend(self.extra_files.iter().cloned());
         let read = |path: &PathBuf| {
             std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
         };
@@ -138,9 +138,9 @@ impl Target<'_> {
             let mut short = (*input).clone();
             let mut size = short.len() / 2;
             let mut tries = 0;
-            while size > 0 && tries < TRIES {
+            while size > 0 && tries < MAX_SHORTENINGS {
                 let mut at = 0;
-                while at < short.len() && tries < TRIES {
+                while at < short.len() && tries < MAX_SHORTENINGS {
                     let mut less = short.clone();
                     less.drain(at..(at + size).min(less.len()));
                     tries += 1;
@@ -157,7 +157,7 @@ impl Target<'_> {
     }
 }
 
-/// Chooses a few of the new inputs that cover the sayings that the old ones lack, each time the
+/// Chooses a few of the new inputs that cover the messages that the old ones lack, each time the
 /// input with the most of them, and at most as many as are kept.
 fn cover<'a>(
     old: &[Vec<u8>],
@@ -169,7 +169,7 @@ fn cover<'a>(
         .map(|input| (input, &BTreeSet::from_iter(read(input)) - &known))
         .collect();
     let mut kept = Vec::new();
-    while kept.len() < KEPT {
+    while kept.len() < MAX_KEPT {
         let best = (waiting.iter().enumerate())
             .max_by_key(|(n, (_, said))| (said.len(), std::cmp::Reverse(*n)));
         let Some((best, _)) = best.filter(|(_, (_, said))| !said.is_empty()) else {
@@ -178,40 +178,40 @@ fn cover<'a>(
         let (input, said) = waiting.swap_remove(best);
         kept.push(input);
         for (_, rest) in &mut waiting {
-            rest.retain(|saying| !said.contains(saying));
+            rest.retain(|message| !said.contains(message));
         }
     }
     kept
 }
 
-struct Walk<'a> {
+struct Fuzzer<'a> {
     target: &'a Target<'a>,
     /// Inputs about which the target said something new.
     pool: Vec<Vec<u8>>,
-    said: BTreeSet<String>,
+    messages: BTreeSet<String>,
     inputs: u64,
 }
 
-impl Walk<'_> {
+impl Fuzzer<'_> {
     fn try_one(&mut self, input: Vec<u8>, read: &impl Fn(&[u8]) -> Vec<String>, keep: bool) {
         self.inputs += 1;
-        let before = self.said.len();
-        self.said.extend(read(&input));
-        if keep || self.said.len() > before {
+        let before = self.messages.len();
+        self.messages.extend(read(&input));
+        if keep || self.messages.len() > before {
             self.pool.push(input);
         }
     }
 
     fn mutated(&self, rng: &mut Rng) -> Vec<u8> {
-        let mut input = self.any(rng).to_vec();
+        let mut input = self.random_input(rng).to_vec();
         for _ in 0..=rng.below(4) {
             self.mutate(rng, &mut input);
         }
-        input.truncate(self.target.longest);
+        input.truncate(self.target.max_len);
         input
     }
 
-    fn any(&self, rng: &mut Rng) -> &[u8] {
+    fn random_input(&self, rng: &mut Rng) -> &[u8] {
         &self.pool[rng.below(self.pool.len() as u64) as usize]
     }
 
@@ -234,7 +234,7 @@ impl Walk<'_> {
             }
             // A piece of another input, mostly whole lines.
             4 | 5 => {
-                let other = self.any(rng);
+                let other = self.random_input(rng);
                 let from = rng.below(other.len() as u64 + 1) as usize;
                 let from = other[..from].iter().rposition(|b| *b == b'\n').unwrap_or(0);
                 let long = rng.below(200) as usize;
@@ -274,7 +274,7 @@ impl Walk<'_> {
             "é\u{301}",
             "\u{0}",
         ];
-        let words = self.target.words;
+        let words = self.target.dictionary;
         let n = rng.below((words.len() + NUMBERS.len()) as u64) as usize;
         let word = words.get(n).or_else(|| NUMBERS.get(n - words.len()));
         word.map_or(Vec::new(), |word| word.as_bytes().to_vec())
@@ -314,12 +314,12 @@ fn hash(bytes: &[u8]) -> u64 {
     })
 }
 
-fn clock() -> u64 {
+fn time_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(1, |now| now.as_nanos() as u64)
 }
 
-fn number(variable: &str) -> Option<u64> {
+fn env_number(variable: &str) -> Option<u64> {
     let text = env::var(variable).ok()?;
     Some((text.parse()).unwrap_or_else(|_| panic!("{variable} is no number: {text}")))
 }
@@ -330,16 +330,16 @@ mod tests {
 
     /// The fuzzer finds what takes only a few steps to reach.
     #[test]
-    fn what_is_said_guides_it() {
+    fn new_messages_guide_it() {
         let dir = env::temp_dir().join(format!("ackwise-fuzz-test-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         std::fs::write(dir.join("seed"), "alpha").unwrap();
         let target = Target {
             name: "guided",
             corpus: dir.clone(),
-            more: Vec::new(),
-            words: &["beta", "gamma", "delta"],
-            longest: 100,
+            extra_files: Vec::new(),
+            dictionary: &["beta", "gamma", "delta"],
+            max_len: 100,
         };
         let summary = target.run(|input| {
             let text = String::from_utf8_lossy(input);
@@ -351,12 +351,12 @@ mod tests {
             vec![format!("the first {n}")]
         });
         std::fs::remove_dir_all(&dir).unwrap();
-        assert!(summary.sayings >= 5, "{summary:?}");
+        assert!(summary.messages >= 5, "{summary:?}");
     }
 
-    /// One input is kept of those about which the same is said.
+    /// One input is kept of those with the same messages.
     #[test]
-    fn what_is_kept_says_all() {
+    fn kept_inputs_cover_all_messages() {
         let words = |input: &[u8]| -> Vec<String> {
             let text = String::from_utf8_lossy(input);
             text.split(' ').map(str::to_owned).collect()
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_has_nothing_of_the_input() {
+    fn a_template_contains_nothing_specific_to_the_input() {
         let one = template("line 3: unknown key 'rat'; did you mean 'rate'?");
         assert_eq!(
             one,

@@ -2,9 +2,9 @@
 //!
 //! A checksum is passed and returned as its two bytes on the wire. [`of`] computes that of an IPv4
 //! header whose field is zero, [`of_segment`] that of a TCP segment or UDP datagram. Over bytes
-//! that include a correct checksum both return zero. [`sum`], [`word`] and [`pseudo`] are for
-//! callers that add up parts themselves, and [`finish`] ends such a sum. [`complete_tcp`] completes
-//! the checksum that the stack left to a device.
+//! that include a correct checksum both return zero. [`sum`], [`word`] and [`pseudo_header`] are
+//! for callers that add up parts themselves, and [`fold`] folds such a sum. [`complete_tcp`]
+//! completes the checksum that the stack left to a device.
 
 use crate::ip::protocol::{DESTINATION, HOP_BY_HOP, ROUTING, TCP};
 use crate::{Ip, Ipv4, Ipv6, Tcp};
@@ -32,7 +32,7 @@ pub fn sum(bytes: &[u8]) -> u64 {
 /// Folds a sum below 2⁴⁸ into 16 bits and complements it. Returns the bytes for the wire.
 #[inline]
 #[must_use]
-pub fn finish(sum: u64) -> [u8; 2] {
+pub fn fold(sum: u64) -> [u8; 2] {
     let sum = (sum & 0xffff_ffff) + (sum >> 32);
     let sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
     let sum = (sum & 0xffff) + (sum >> 16);
@@ -51,7 +51,7 @@ pub fn word(bytes: [u8; 2]) -> u64 {
 /// of the segment (RFC 9293 §3.1, RFC 8200 §8.1).
 #[inline]
 #[must_use]
-pub fn pseudo(protocol: u8, len: usize) -> u64 {
+pub fn pseudo_header(protocol: u8, len: usize) -> u64 {
     (u32::from(protocol) + len as u32).to_be().into()
 }
 
@@ -59,7 +59,7 @@ pub fn pseudo(protocol: u8, len: usize) -> u64 {
 #[inline]
 #[must_use]
 pub fn of(bytes: &[u8]) -> [u8; 2] {
-    finish(sum(bytes))
+    fold(sum(bytes))
 }
 
 /// Returns the checksum of a TCP segment or UDP datagram. `addresses` is the source and the
@@ -67,16 +67,16 @@ pub fn of(bytes: &[u8]) -> [u8; 2] {
 #[inline]
 #[must_use]
 pub fn of_segment(addresses: &[u8], protocol: u8, segment: &[u8]) -> [u8; 2] {
-    finish(sum(addresses) + pseudo(protocol, segment.len()) + sum(segment))
+    fold(sum(addresses) + pseudo_header(protocol, segment.len()) + sum(segment))
 }
 
 /// Returns the checksum after a 16-bit word that it covers has changed from `old` to `new` (RFC
 /// 1624, equation 3).
 #[inline]
 #[must_use]
-pub fn changed(checksum: [u8; 2], old: [u8; 2], new: [u8; 2]) -> [u8; 2] {
+pub fn update(checksum: [u8; 2], old: [u8; 2], new: [u8; 2]) -> [u8; 2] {
     let complement = |bytes: [u8; 2]| word(bytes.map(|byte| !byte));
-    finish(complement(checksum) + complement(old) + word(new))
+    fold(complement(checksum) + complement(old) + word(new))
 }
 
 /// Completes the checksum of the TCP segment in an IP packet if it is only the sum over the
@@ -87,13 +87,13 @@ pub fn complete_tcp(packet: &mut [u8]) -> bool {
         return false;
     };
     // Folded but not complemented.
-    let left = finish(pseudo_header(packet, at)).map(|byte| !byte);
+    let left = fold(full_pseudo_header(packet, at)).map(|byte| !byte);
     let segment = &mut packet[at..];
     if segment[TCP_CHECKSUM..TCP_CHECKSUM + 2] != left {
         return false;
     }
     // The segment contains the sum over the pseudo-header.
-    let right = finish(sum(segment));
+    let right = fold(sum(segment));
     segment[TCP_CHECKSUM..TCP_CHECKSUM + 2].copy_from_slice(&right);
     true
 }
@@ -101,22 +101,22 @@ pub fn complete_tcp(packet: &mut [u8]) -> bool {
 /// Says whether the checksum of the TCP segment in an IP packet is correct. A packet without a
 /// whole TCP header has none.
 #[must_use]
-pub fn is_tcp_right(packet: &[u8]) -> bool {
+pub fn is_tcp_correct(packet: &[u8]) -> bool {
     let at = tcp_offset(packet);
-    at.is_some_and(|at| finish(pseudo_header(packet, at) + sum(&packet[at..])) == [0, 0])
+    at.is_some_and(|at| fold(full_pseudo_header(packet, at) + sum(&packet[at..])) == [0, 0])
 }
 
 /// The offset of the checksum in a TCP header.
 const TCP_CHECKSUM: usize = 16;
 
 /// The contribution of the pseudo-header of the segment at this offset.
-fn pseudo_header(packet: &[u8], at: usize) -> u64 {
+fn full_pseudo_header(packet: &[u8], at: usize) -> u64 {
     let addresses = match Ip::read(packet) {
         Some(Ip::V4(ip)) => sum(ip.addresses()),
         Some(Ip::V6(ip)) => sum(ip.addresses()),
         None => 0,
     };
-    addresses + pseudo(TCP, packet.len() - at)
+    addresses + pseudo_header(TCP, packet.len() - at)
 }
 
 /// The offset of a whole TCP header, behind IPv4 options or the IPv6 extension headers that do not
@@ -147,7 +147,7 @@ mod tests {
         let mut packet = [header, &[7; Tcp::LEN], data].concat();
         let at = header.len();
         packet[at + 16..at + 18].fill(0);
-        let right = finish(pseudo_header(&packet, at) + sum(&packet[at..]));
+        let right = fold(full_pseudo_header(&packet, at) + sum(&packet[at..]));
         packet[at + 16..at + 18].copy_from_slice(&right);
         packet
     }
@@ -169,17 +169,17 @@ mod tests {
             for data in [&b""[..], b"odd", b"even"] {
                 let right = packet(header, data);
                 let mut it = right.clone();
-                assert!(is_tcp_right(&it) && !complete_tcp(&mut it));
+                assert!(is_tcp_correct(&it) && !complete_tcp(&mut it));
                 assert_eq!(it, right, "right as it is");
                 let at = header.len();
-                let left = finish(pseudo_header(&it, at)).map(|byte| !byte);
+                let left = fold(full_pseudo_header(&it, at)).map(|byte| !byte);
                 it[at + 16..at + 18].copy_from_slice(&left);
-                assert!(!is_tcp_right(&it) && complete_tcp(&mut it));
+                assert!(!is_tcp_correct(&it) && complete_tcp(&mut it));
                 assert_eq!(it, right, "as a device would");
                 let wrong = u16::from_be_bytes(left).wrapping_add(1).to_be_bytes();
                 it[at + 16..at + 18].copy_from_slice(&wrong);
                 let wrong = it.clone();
-                assert!(!is_tcp_right(&it) && !complete_tcp(&mut it));
+                assert!(!is_tcp_correct(&it) && !complete_tcp(&mut it));
                 assert_eq!(it, wrong, "wrong before");
             }
         }
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn what_has_no_whole_tcp_header_has_no_checksum() {
-        let refused = |packet: &mut [u8]| !complete_tcp(packet) && !is_tcp_right(packet);
+        let refused = |packet: &mut [u8]| !complete_tcp(packet) && !is_tcp_correct(packet);
         for (first, header) in [(0x45, 20), (0x4f, 60), (0x60, 40)] {
             let mut packet = vec![0; header + Tcp::LEN];
             (packet[0], packet[6]) = (first, TCP);
@@ -207,13 +207,13 @@ mod tests {
     fn the_example_of_rfc_1071() {
         // RFC 1071 §3: 00 01 f2 03 f4 f5 f6 f7 sums to ddf2.
         let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
-        assert_eq!(finish(sum(&bytes)), (!0xddf2_u16).to_be_bytes());
-        assert_eq!(finish(sum(&[0xab])), (!0xab00_u16).to_be_bytes());
-        assert_eq!(finish(sum(&[])), [0xff; 2]);
+        assert_eq!(fold(sum(&bytes)), (!0xddf2_u16).to_be_bytes());
+        assert_eq!(fold(sum(&[0xab])), (!0xab00_u16).to_be_bytes());
+        assert_eq!(fold(sum(&[])), [0xff; 2]);
     }
 
     /// The definition in RFC 1071 §1, word by word.
-    fn slowly(bytes: &[u8]) -> [u8; 2] {
+    fn reference(bytes: &[u8]) -> [u8; 2] {
         let mut sum = 0_u32;
         for pair in bytes.chunks(2) {
             sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
@@ -225,8 +225,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes(bytes in prop::collection::vec(prop_oneof![any::<u8>(), Just(0), Just(255)], 0..120)) {
-            prop_assert_eq!(finish(sum(&bytes)), slowly(&bytes));
-            prop_assert_eq!(of(&bytes), slowly(&bytes));
+            prop_assert_eq!(fold(sum(&bytes)), reference(&bytes));
+            prop_assert_eq!(of(&bytes), reference(&bytes));
         }
 
         #[test]
@@ -242,7 +242,7 @@ mod tests {
             whole.extend((segment.len() as u32).to_be_bytes());
             whole.extend([0, 0, 0, protocol]);
             whole.extend(&segment);
-            prop_assert_eq!(of_segment(addresses, protocol, &segment), slowly(&whole));
+            prop_assert_eq!(of_segment(addresses, protocol, &segment), reference(&whole));
         }
 
         #[test]
@@ -258,7 +258,7 @@ mod tests {
             bytes[2 * at..2 * at + 2].copy_from_slice(&new);
             bytes[0] |= 0x40;
             let new = [bytes[2 * at], bytes[2 * at + 1]];
-            prop_assert_eq!(changed(before, old, new), slowly(&bytes));
+            prop_assert_eq!(update(before, old, new), reference(&bytes));
         }
     }
 
@@ -271,7 +271,7 @@ mod tests {
             0x1_ffff_ffff,
             0x1_0000,
         ] {
-            let value = u16::from_ne_bytes(finish(sum));
+            let value = u16::from_ne_bytes(fold(sum));
             assert_eq!(u64::from(!value) % 0xffff, sum % 0xffff, "{sum:x}");
         }
     }

@@ -13,7 +13,7 @@ pub mod ether_type {
 /// The offset of the first EtherType in an Ethernet frame.
 const FIRST_ETHER_TYPE: usize = 12;
 /// Bytes of a VLAN tag.
-const TAG: usize = 4;
+const VLAN_TAG_LEN: usize = 4;
 /// The maximum number of VLAN tags that are read.
 const MAX_TAGS: usize = 2;
 
@@ -39,11 +39,11 @@ pub(crate) fn payload(frame: &[u8]) -> Option<Payload> {
     loop {
         let ether_type = be16_at(frame, at)?;
         let is_tag = matches!(ether_type, ether_type::VLAN | ether_type::QINQ);
-        if !is_tag || at >= FIRST_ETHER_TYPE + MAX_TAGS * TAG {
+        if !is_tag || at >= FIRST_ETHER_TYPE + MAX_TAGS * VLAN_TAG_LEN {
             let offset = at + 2;
             return Some(Payload { ether_type, offset });
         }
-        at += TAG;
+        at += VLAN_TAG_LEN;
     }
 }
 

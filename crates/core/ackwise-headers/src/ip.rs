@@ -19,7 +19,7 @@ pub struct Ipv4<'a>(&'a [u8; Ipv4::LEN]);
 impl<'a> Ipv4<'a> {
     /// Bytes of a header without options.
     pub const LEN: usize = 20;
-    /// The bits of [`fragment`](Self::fragment) that mark a fragment: the offset, and that more
+    /// The bits of [`frag_off`](Self::frag_off) that mark a fragment: the offset, and that more
     /// fragments follow.
     const FRAGMENT_BITS: u16 = 0x3fff;
 
@@ -55,14 +55,14 @@ impl<'a> Ipv4<'a> {
 
     /// The flags and the fragment offset.
     #[must_use]
-    pub fn fragment(&self) -> u16 {
+    pub fn frag_off(&self) -> u16 {
         be16(self.0, 6)
     }
 
     /// Whether the packet is a fragment.
     #[must_use]
     pub fn is_fragment(&self) -> bool {
-        self.fragment() & Self::FRAGMENT_BITS != 0
+        self.frag_off() & Self::FRAGMENT_BITS != 0
     }
 
     /// The time to live.

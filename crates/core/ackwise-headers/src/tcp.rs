@@ -120,7 +120,7 @@ pub struct Segment<'a> {
 
 /// The offset of TCP from the IP header in bytes, and the length of the packet as its header gives
 /// it; 0 if it gives none.
-struct Place {
+struct Location {
     tcp: usize,
     ip_len: usize,
 }
@@ -138,33 +138,33 @@ pub fn tcp(frame: &[u8], link: LinkKind, wire_len: usize) -> Result<Segment<'_>,
         .checked_sub(ip_offset)
         .filter(|have| *have >= Ipv4::LEN)
         .ok_or(ParseError::Malformed)?;
-    let (ip, place) = match ip {
-        4 => place_v4(packet)?,
-        _ => place_v6(packet)?,
+    let (ip, location) = match ip {
+        4 => locate_v4(packet)?,
+        _ => locate_v6(packet)?,
     };
-    let ip_len = if place.ip_len == 0 {
+    let ip_len = if location.ip_len == 0 {
         have
     } else {
-        place.ip_len
+        location.ip_len
     };
     if ip_len > have {
         return Err(ParseError::Malformed);
     }
-    let segment = packet.get(place.tcp..).ok_or(ParseError::Truncated)?;
+    let segment = packet.get(location.tcp..).ok_or(ParseError::Truncated)?;
     let (tcp, behind) = Tcp::split(segment).ok_or(ParseError::Truncated)?;
     let options_len = tcp
         .header_len()
         .checked_sub(Tcp::LEN)
         .ok_or(ParseError::Malformed)?;
     let payload_len = ip_len
-        .checked_sub(place.tcp + tcp.header_len())
+        .checked_sub(location.tcp + tcp.header_len())
         .ok_or(ParseError::Malformed)?;
     Ok(Segment {
         ip,
         tcp,
         options: behind.get(..options_len).ok_or(ParseError::Truncated)?,
         ip_offset,
-        tcp_offset: ip_offset + place.tcp,
+        tcp_offset: ip_offset + location.tcp,
         ip_len,
         payload_len,
     })
@@ -196,7 +196,7 @@ fn find_ip(frame: &[u8], link: LinkKind) -> Result<(usize, u8), ParseError> {
     }
 }
 
-fn place_v4(packet: &[u8]) -> Result<(Ip<'_>, Place), ParseError> {
+fn locate_v4(packet: &[u8]) -> Result<(Ip<'_>, Location), ParseError> {
     let Some(Ip::V4(ip)) = Ip::read(packet) else {
         return Err(ParseError::Truncated);
     };
@@ -209,28 +209,28 @@ fn place_v4(packet: &[u8]) -> Result<(Ip<'_>, Place), ParseError> {
     if ip.is_fragment() {
         return Err(ParseError::Fragment);
     }
-    let place = Place {
+    let location = Location {
         tcp: ip.header_len(),
         ip_len: ip.total_len().into(),
     };
-    Ok((Ip::V4(ip), place))
+    Ok((Ip::V4(ip), location))
 }
 
-fn place_v6(packet: &[u8]) -> Result<(Ip<'_>, Place), ParseError> {
+fn locate_v6(packet: &[u8]) -> Result<(Ip<'_>, Location), ParseError> {
     let Some(Ip::V6(ip)) = Ip::read(packet) else {
         return Err(ParseError::Truncated);
     };
-    let tcp = behind_extension_headers(packet, ip.next_header())?;
+    let tcp = skip_extension_headers(packet, ip.next_header())?;
     let ip_len = match ip.payload_len() {
         0 => 0,
         len => Ipv6::LEN + usize::from(len),
     };
-    Ok((Ip::V6(ip), Place { tcp, ip_len }))
+    Ok((Ip::V6(ip), Location { tcp, ip_len }))
 }
 
 /// Returns the offset of TCP after an IPv6 header whose next header is `next`.
-fn behind_extension_headers(packet: &[u8], mut next: u8) -> Result<usize, ParseError> {
-    const OURS: [u8; 3] = [
+fn skip_extension_headers(packet: &[u8], mut next: u8) -> Result<usize, ParseError> {
+    const SKIPPED: [u8; 3] = [
         protocol::HOP_BY_HOP,
         protocol::ROUTING,
         protocol::DESTINATION,
@@ -240,12 +240,12 @@ fn behind_extension_headers(packet: &[u8], mut next: u8) -> Result<usize, ParseE
         if next == protocol::TCP {
             return Ok(at);
         }
-        if next != protocol::FRAGMENT && !OURS.contains(&next) {
+        if next != protocol::FRAGMENT && !SKIPPED.contains(&next) {
             return Err(ParseError::NotTcp);
         }
         let header = packet.get(at..at + 8).ok_or(ParseError::Truncated)?;
         if next == protocol::FRAGMENT {
-            let may_be_tcp = header[0] == protocol::TCP || OURS.contains(&header[0]);
+            let may_be_tcp = header[0] == protocol::TCP || SKIPPED.contains(&header[0]);
             return Err(if may_be_tcp {
                 ParseError::Fragment
             } else {

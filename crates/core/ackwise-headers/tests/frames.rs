@@ -63,7 +63,7 @@ fn every_field_of_a_segment_is_found_behind_tags_and_ipv4_options() {
         assert_eq!(read.ip.source().to_string(), "10.77.1.2");
         assert_eq!(read.ip.destination().to_string(), "10.77.1.1");
         let Ip::V4(ip) = read.ip else { panic!("IPv4") };
-        assert_eq!((ip.tos(), ip.id(), ip.fragment()), (0xb9, 0x4fe9, 0x4000));
+        assert_eq!((ip.tos(), ip.id(), ip.frag_off()), (0xb9, 0x4fe9, 0x4000));
         assert_eq!((ip.ttl(), ip.protocol(), ip.checksum()), (61, 6, [1, 2]));
     }
 }

@@ -17,7 +17,7 @@ use std::time::Instant;
 use ackwise_queue::{
     Discipline, FilterRule, Place, QueueConfig, QueueDiscipline, QueueLimit, Queued,
 };
-use common::{Test, ack, filtered};
+use common::{TestPacket, ack, filtered};
 
 const PACKETS: u32 = 400_000;
 const PASSES: usize = 7;
@@ -30,18 +30,19 @@ fn ns_per_packet(config: &QueueConfig, length: u32) -> f64 {
 }
 
 fn pass(config: &QueueConfig, length: u32) -> f64 {
-    let mut queue: Discipline<Test> = Discipline::new(config);
+    let mut queue: Discipline<TestPacket> = Discipline::new(config);
     let mut evicted = VecDeque::new();
     let mut now = 0;
-    let put = |queue: &mut Discipline<Test>, evicted: &mut VecDeque<_>, packet: Test, now| {
-        let queued = Queued {
-            len: packet.len(),
-            packet,
-            arrived_ns: now,
+    let put =
+        |queue: &mut Discipline<TestPacket>, evicted: &mut VecDeque<_>, packet: TestPacket, now| {
+            let queued = Queued {
+                len: packet.len(),
+                packet,
+                arrived_ns: now,
+            };
+            let _ = black_box(queue.enqueue(queued, evicted));
+            evicted.clear();
         };
-        let _ = black_box(queue.enqueue(queued, evicted));
-        evicted.clear();
-    };
     let other = |n: u32| ack(n, n).flow(1000 + n % 64).payload(1000);
     for n in 0..20 {
         put(&mut queue, &mut evicted, ack(n, n * 1448), now);

@@ -335,7 +335,12 @@ impl Fluid {
     }
 
     /// The time at which `work` that begins at `from` is done; nothing is sent during outages.
-    pub(crate) fn finish(&self, from: Nanos, mut work: u128, outages: Option<&Pauses>) -> Finish {
+    pub(crate) fn finish(
+        &self,
+        from: Nanos,
+        mut work: u128,
+        outages: Option<&ClockedOutages>,
+    ) -> Finish {
         let mut from = from;
         let mut passed = 0;
         while let Some(pause) = outages.map(|it| it.next(from)) {
@@ -383,7 +388,7 @@ impl Opportunities {
 
     /// The number of the first opportunity from this number on that is not in an outage;
     /// `u64::MAX`, whose time never comes, if there is none.
-    pub(crate) fn usable(&self, mut number: u64, outages: Option<&Pauses>) -> u64 {
+    pub(crate) fn first_usable(&self, mut number: u64, outages: Option<&ClockedOutages>) -> u64 {
         let Some(outages) = outages else {
             return number;
         };
@@ -448,13 +453,13 @@ impl Outages {
 
 /// Outages on the clock of a rate schedule.
 #[derive(Debug, Clone)]
-pub(crate) struct Pauses {
+pub(crate) struct ClockedOutages {
     outages: Arc<Outages>,
     /// The offset from the schedule's time to that of the outages.
     shift: Nanos,
 }
 
-impl Pauses {
+impl ClockedOutages {
     /// Outages that begin at `origin` of a clock, on another clock that is `shift` ahead.
     pub(crate) fn new(outages: Arc<Outages>, origin: Nanos, shift: Nanos) -> Self {
         let period = u128::from(outages.period);
@@ -512,7 +517,7 @@ impl DelaySchedule {
 
     /// The minimum delay, in nanoseconds.
     #[must_use]
-    pub fn least(&self) -> Nanos {
+    pub fn min_delay(&self) -> Nanos {
         let delays = self.delays.steps.iter().map(|step| step.value);
         delays.min().unwrap_or(0)
     }

@@ -51,7 +51,7 @@ impl<F> ChannelConfig<F> {
 
 /// What the middleboxes did; `None` for one that is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct BoxStats {
+pub struct MiddleboxStats {
     /// The policer.
     pub police: Option<PoliceStats>,
     /// The shaper.
@@ -63,7 +63,7 @@ pub struct BoxStats {
 }
 
 #[derive(Debug)]
-struct Boxes<P: Packet> {
+struct Middleboxes<P: Packet> {
     police: Option<Policer<P::Flow>>,
     shape: Option<Shaper<P>>,
     mux: Option<Mux<P>>,
@@ -81,7 +81,7 @@ struct Boxes<P: Packet> {
 #[derive(Debug)]
 pub struct Channel<P: Packet> {
     link: Link<P, Discipline<P>>,
-    boxes: Option<Box<Boxes<P>>>,
+    middleboxes: Option<Box<Middleboxes<P>>>,
 }
 
 impl<P: Packet> Channel<P> {
@@ -93,8 +93,8 @@ impl<P: Packet> Channel<P> {
             && config.mux.is_none()
             && config.reconstruct.is_none();
         let link = Link::with_queue(config.link, Discipline::new(&config.queue));
-        let boxes = (!plain).then(|| {
-            Box::new(Boxes {
+        let middleboxes = (!plain).then(|| {
+            Box::new(Middleboxes {
                 police: config
                     .police
                     .map(|police| Policer::new(police, config.header)),
@@ -105,7 +105,7 @@ impl<P: Packet> Channel<P> {
                 now: 0,
             })
         });
-        Self { link, boxes }
+        Self { link, middleboxes }
     }
 
     /// The link itself, for its statistics and its queue.
@@ -117,7 +117,7 @@ impl<P: Packet> Channel<P> {
     /// The link itself, for [`HalfDuplex`](crate::HalfDuplex). Only a channel without
     /// middleboxes can share a medium.
     pub fn link_mut(&mut self) -> &mut Link<P, Discipline<P>> {
-        debug_assert!(self.boxes.is_none());
+        debug_assert!(self.middleboxes.is_none());
         &mut self.link
     }
 
@@ -134,29 +134,33 @@ impl<P: Packet> Channel<P> {
 
     /// What the middleboxes did.
     #[must_use]
-    pub fn boxes(&self) -> BoxStats {
-        self.boxes
+    pub fn middleboxes(&self) -> MiddleboxStats {
+        self.middleboxes
             .as_ref()
-            .map_or_else(BoxStats::default, |boxes| BoxStats {
-                police: boxes.police.as_ref().map(Policer::stats),
-                shape: boxes.shape.as_ref().map(Shaper::stats),
-                mux: boxes.mux.as_ref().map(Mux::stats),
-                reconstruct: boxes.reconstruct.as_ref().map(Reconstructor::stats),
+            .map_or_else(MiddleboxStats::default, |middleboxes| MiddleboxStats {
+                police: middleboxes.police.as_ref().map(Policer::stats),
+                shape: middleboxes.shape.as_ref().map(Shaper::stats),
+                mux: middleboxes.mux.as_ref().map(Mux::stats),
+                reconstruct: middleboxes.reconstruct.as_ref().map(Reconstructor::stats),
             })
     }
 
     /// Packets that wait or are on the wire, including those in middleboxes.
     #[must_use]
     pub fn backlog(&self) -> usize {
-        self.link.backlog() + self.boxes.as_ref().map_or(0, |boxes| boxes.packets())
+        self.link.backlog()
+            + self
+                .middleboxes
+                .as_ref()
+                .map_or(0, |middleboxes| middleboxes.packets())
     }
 
     /// Offers a packet of `len` bytes at `now`.
     #[inline]
     pub fn enqueue(&mut self, packet: P, len: u32, now: Nanos) -> Verdict<P> {
-        match &mut self.boxes {
+        match &mut self.middleboxes {
             None => self.link.enqueue(packet, len, now),
-            Some(boxes) => boxes.enqueue(&mut self.link, packet, len, now),
+            Some(middleboxes) => middleboxes.enqueue(&mut self.link, packet, len, now),
         }
     }
 
@@ -164,18 +168,18 @@ impl<P: Packet> Channel<P> {
     #[inline]
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Nanos> {
-        match &self.boxes {
+        match &self.middleboxes {
             None => self.link.next_wakeup(),
-            Some(boxes) => boxes.next_wakeup(&self.link),
+            Some(middleboxes) => middleboxes.next_wakeup(&self.link),
         }
     }
 
     /// The next packet that has arrived by `now`, in order of arrival.
     #[inline]
     pub fn pop_due(&mut self, now: Nanos) -> Option<Departure<P>> {
-        match &mut self.boxes {
+        match &mut self.middleboxes {
             None => self.link.pop_due(now),
-            Some(boxes) => boxes.pop_due(&mut self.link, now),
+            Some(middleboxes) => middleboxes.pop_due(&mut self.link, now),
         }
     }
 }
@@ -184,7 +188,7 @@ fn earliest(times: [Option<Nanos>; 2]) -> Option<Nanos> {
     times.into_iter().flatten().min()
 }
 
-impl<P: Packet> Boxes<P> {
+impl<P: Packet> Middleboxes<P> {
     fn packets(&self) -> usize {
         self.rejected.len()
             + self.shape.as_ref().map_or(0, Shaper::packets)
@@ -193,14 +197,14 @@ impl<P: Packet> Boxes<P> {
     }
 
     /// The time at which a middlebox before the queue next releases a packet.
-    fn feed_due(&self) -> Option<Nanos> {
+    fn upstream_due(&self) -> Option<Nanos> {
         earliest([
             self.shape.as_ref().and_then(Shaper::due),
             self.mux.as_ref().and_then(Mux::due),
         ])
     }
 
-    fn far_due(&self) -> Option<Nanos> {
+    fn downstream_due(&self) -> Option<Nanos> {
         self.reconstruct.as_ref().and_then(Reconstructor::due)
     }
 
@@ -214,8 +218,8 @@ impl<P: Packet> Boxes<P> {
         self.now = self.now.max(now);
         let now = self.now;
         // First release the packets that were due before this one arrived.
-        while let Some(due) = self.feed_due().filter(|due| *due < now) {
-            self.feed(link, due);
+        while let Some(due) = self.upstream_due().filter(|due| *due < now) {
+            self.release_upstream(link, due);
         }
         let police = self.police.as_mut();
         if police.is_some_and(|police| !police.passes(&packet, len, now)) {
@@ -223,8 +227,8 @@ impl<P: Packet> Boxes<P> {
         }
         let verdict = self.shape(link, packet, len, now);
         // A packet that has its tokens, or arrives exactly at a tick, does not wait.
-        while let Some(due) = self.feed_due().filter(|due| *due <= now) {
-            self.feed(link, due);
+        while let Some(due) = self.upstream_due().filter(|due| *due <= now) {
+            self.release_upstream(link, due);
         }
         verdict
     }
@@ -236,7 +240,7 @@ impl<P: Packet> Boxes<P> {
         len: u32,
         now: Nanos,
     ) -> Verdict<P> {
-        match self.shape.as_mut().filter(|shape| shape.takes(&packet)) {
+        match self.shape.as_mut().filter(|shape| shape.matches(&packet)) {
             Some(shape) => match shape.offer(packet, len, now) {
                 Ok(()) => Verdict::Queued,
                 Err(packet) => Verdict::Rejected(packet, DropCause::Policed),
@@ -252,7 +256,7 @@ impl<P: Packet> Boxes<P> {
         len: u32,
         now: Nanos,
     ) -> Verdict<P> {
-        match self.mux.as_mut().filter(|mux| mux.takes(&packet)) {
+        match self.mux.as_mut().filter(|mux| mux.matches(&packet)) {
             Some(mux) => {
                 mux.offer(packet, len, now);
                 Verdict::Queued
@@ -262,7 +266,7 @@ impl<P: Packet> Boxes<P> {
     }
 
     /// Releases the packet that is due at `due`, the earliest of all middleboxes.
-    fn feed(&mut self, link: &mut Link<P, Discipline<P>>, due: Nanos) {
+    fn release_upstream(&mut self, link: &mut Link<P, Discipline<P>>, due: Nanos) {
         let shaped = self.shape.as_mut().and_then(|shape| shape.pop(due));
         let verdict = if let Some((packet, len)) = shaped {
             self.bundle(link, packet, len, due)
@@ -280,7 +284,7 @@ impl<P: Packet> Boxes<P> {
         if !self.rejected.is_empty() {
             return Some(self.now);
         }
-        let inside = earliest([self.feed_due(), self.far_due()]);
+        let inside = earliest([self.upstream_due(), self.downstream_due()]);
         earliest([inside, link.next_wakeup()])
     }
 
@@ -292,8 +296,8 @@ impl<P: Packet> Boxes<P> {
                 return Some(Departure::Dropped { packet, cause });
             }
             let next = self.next_wakeup(link).filter(|next| *next <= now)?;
-            if let Some(due) = self.feed_due().filter(|due| *due <= next) {
-                self.feed(link, due);
+            if let Some(due) = self.upstream_due().filter(|due| *due <= next) {
+                self.release_upstream(link, due);
                 continue;
             }
             let far = self.reconstruct.as_mut().and_then(|far| far.pop(next));

@@ -32,7 +32,7 @@ impl HalfDuplex {
     #[must_use]
     pub fn new<P, Q: QueueDiscipline<P>>(links: [&mut Link<P, Q>; 2]) -> Self {
         for link in links {
-            link.take_turns();
+            link.set_half_duplex();
         }
         Self {
             last: 1,

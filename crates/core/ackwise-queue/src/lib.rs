@@ -44,7 +44,7 @@ mod serialiser;
 pub mod wifi;
 
 pub use changes::{DelaySchedule, LinkChanges, Outage, Outages, RateSchedule, ScheduleError, Step};
-pub use channel::{BoxStats, Channel, ChannelConfig};
+pub use channel::{Channel, ChannelConfig, MiddleboxStats};
 pub use discipline::{
     Discipline, DropTail, FilterConfig, FilterRule, FqCodelConfig, Place, QueueConfig, RedConfig,
     RedUnit,

@@ -153,30 +153,30 @@ struct InFlight<P> {
 
 /// A packet on the wire that is overtaken by others.
 #[derive(Debug)]
-struct Late<P> {
+struct Reordered<P> {
     flying: InFlight<P>,
     /// Number of packets put on the wire before it: those held back, and the others.
     before: (u64, u64),
 }
 
-impl<P> Late<P> {
+impl<P> Reordered<P> {
     fn key(&self) -> (Nanos, u64) {
         (self.flying.due, self.before.0)
     }
 }
 
-impl<P> PartialEq for Late<P> {
+impl<P> PartialEq for Reordered<P> {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 }
-impl<P> Eq for Late<P> {}
-impl<P> PartialOrd for Late<P> {
+impl<P> Eq for Reordered<P> {}
+impl<P> PartialOrd for Reordered<P> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
-impl<P> Ord for Late<P> {
+impl<P> Ord for Reordered<P> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.key().cmp(&other.key())
     }
@@ -200,18 +200,18 @@ pub struct Link<P, Q = DropTail<P>> {
     staged: VecDeque<Queued<P>>,
     serialiser: Serialiser,
     /// Whether [`HalfDuplex`](crate::HalfDuplex) decides when the link sends.
-    takes_turns: bool,
+    is_half_duplex: bool,
     /// Packets on the wire, in the order of their due times.
     ring: VecDeque<InFlight<P>>,
     /// Packets on the wire that [`Reorder`] holds back.
-    late: BinaryHeap<Reverse<Late<P>>>,
+    reordered: BinaryHeap<Reverse<Reordered<P>>>,
     evicted: VecDeque<Evicted<P>>,
     last_due: Nanos,
     /// The number of packets that have been held back.
     held_back: u64,
     now: Nanos,
     /// `None` if the wire neither loses, duplicates, delays at random nor reorders.
-    accidents: Option<Box<Accidents>>,
+    impairments: Option<Box<Impairments>>,
     /// The delay, if it changes over time.
     delays: Option<Box<ClockedDelay>>,
     stats: LinkStats,
@@ -219,14 +219,14 @@ pub struct Link<P, Q = DropTail<P>> {
 
 /// Random draws for packets on the wire.
 #[derive(Debug)]
-struct Accidents {
+struct Impairments {
     loss: Rng,
     duplicate: Rng,
     reorder: Rng,
     jitter: Rng,
 }
 
-impl Accidents {
+impl Impairments {
     fn of(config: &LinkConfig) -> Option<Box<Self>> {
         let quiet = config.loss.is_zero()
             && config.duplicate.is_zero()
@@ -256,16 +256,16 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
     #[must_use]
     pub fn with_queue(config: LinkConfig, queue: Q) -> Self {
         Self {
-            accidents: Accidents::of(&config),
+            impairments: Impairments::of(&config),
             delays: None,
             config,
             waiting: queue.packets(),
             staged: VecDeque::new(),
             queue,
             serialiser: Serialiser::new(config.rate_bps),
-            takes_turns: false,
+            is_half_duplex: false,
             ring: VecDeque::new(),
-            late: BinaryHeap::new(),
+            reordered: BinaryHeap::new(),
             evicted: VecDeque::new(),
             last_due: 0,
             held_back: 0,
@@ -301,7 +301,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
 
     /// Notes that nothing was sent from the last time seen until `now`: waiting packets leave from
     /// now on. Packets on the wire keep their times.
-    pub fn stood_still(&mut self, now: Nanos) {
+    pub fn stalled_until(&mut self, now: Nanos) {
         self.serialiser.occupy(now);
         self.advance(now);
     }
@@ -339,7 +339,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
     /// Packets that wait or are on the wire.
     #[must_use]
     pub fn backlog(&self) -> usize {
-        self.queue.packets() + self.staged.len() + self.ring.len() + self.late.len()
+        self.queue.packets() + self.staged.len() + self.ring.len() + self.reordered.len()
     }
 
     /// The queue discipline.
@@ -402,7 +402,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Nanos> {
         let front = self.ring.front().map(|flying| flying.due);
-        if self.evicted.is_empty() && self.late.is_empty() {
+        if self.evicted.is_empty() && self.reordered.is_empty() {
             return match front {
                 None if self.waiting > 0 => Some(self.wire_free()),
                 front => front,
@@ -411,11 +411,14 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         if !self.evicted.is_empty() {
             return Some(self.now);
         }
-        let late = self.late.peek().map(|late| late.0.flying.due);
+        let reordered = self
+            .reordered
+            .peek()
+            .map(|reordered| reordered.0.flying.due);
         // A waiting packet can arrive before one that is held back. So the time at which the wire
         // becomes free matters only if no in-order packet is in flight.
         let free = (front.is_none() && self.waiting > 0).then(|| self.wire_free());
-        [front, late, free].into_iter().flatten().min()
+        [front, reordered, free].into_iter().flatten().min()
     }
 
     /// The number of packets that were put on the wire and not held back.
@@ -431,8 +434,8 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
     #[inline]
     pub fn pop_due(&mut self, now: Nanos) -> Option<Departure<P>> {
         self.advance(now);
-        if !self.evicted.is_empty() || !self.late.is_empty() {
-            return self.pop_rare();
+        if !self.evicted.is_empty() || !self.reordered.is_empty() {
+            return self.pop_slow();
         }
         if self.ring.front()?.due > self.now {
             return None;
@@ -443,7 +446,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
 
     /// The slow path, for packets that were evicted or held back.
     #[cold]
-    fn pop_rare(&mut self) -> Option<Departure<P>> {
+    fn pop_slow(&mut self) -> Option<Departure<P>> {
         if let Some(evicted) = self.evicted.pop_front() {
             self.count_drop(evicted.cause);
             return Some(Departure::Dropped {
@@ -453,16 +456,18 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         }
         // The number of the front packet among those that were not held back.
         let front = self.sent_in_order() - self.ring.len() as u64;
-        let from_ring = match (self.ring.front(), self.late.peek()) {
-            (Some(ring), Some(Reverse(late))) => {
-                (ring.due, front) < (late.flying.due, late.before.1)
+        let from_ring = match (self.ring.front(), self.reordered.peek()) {
+            (Some(ring), Some(Reverse(reordered))) => {
+                (ring.due, front) < (reordered.flying.due, reordered.before.1)
             }
             (ring, _) => ring.is_some(),
         };
         let next_due = if from_ring {
             self.ring.front().map(|flying| flying.due)
         } else {
-            self.late.peek().map(|late| late.0.flying.due)
+            self.reordered
+                .peek()
+                .map(|reordered| reordered.0.flying.due)
         };
         if next_due? > self.now {
             return None;
@@ -470,7 +475,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         let flying = if from_ring {
             self.ring.pop_front()?
         } else {
-            self.late.pop()?.0.flying
+            self.reordered.pop()?.0.flying
         };
         Some(self.depart(flying))
     }
@@ -514,7 +519,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
 
     fn catch_up(&mut self, now: Nanos) {
         let target = now.max(self.now);
-        while self.waiting > 0 && !self.takes_turns && self.serialiser.free_at() <= target {
+        while self.waiting > 0 && !self.is_half_duplex && self.serialiser.free_at() <= target {
             self.tick(self.serialiser.free_at().max(self.now));
             self.transmit();
         }
@@ -543,8 +548,8 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
     }
 
     /// From now on, only [`launch_next`](Self::launch_next) sends waiting packets.
-    pub(crate) fn take_turns(&mut self) {
-        self.takes_turns = true;
+    pub(crate) fn set_half_duplex(&mut self) {
+        self.is_half_duplex = true;
     }
 
     /// Enqueues a packet without sending: the medium decides when to send.
@@ -642,8 +647,8 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
             len: queued.len,
             copies: 1,
         };
-        if self.accidents.is_some() {
-            self.launch_with_accidents(flying, left);
+        if self.impairments.is_some() {
+            self.launch_impaired(flying, left);
         } else if self.delays.is_some() {
             // A packet with a shorter delay does not overtake.
             let due = due.max(self.last_due);
@@ -657,8 +662,8 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
     }
 
     /// Launches a packet whose last bit leaves at `left`, with random loss, duplication and delay.
-    fn launch_with_accidents(&mut self, mut flying: InFlight<P>, left: Nanos) {
-        let Some(draws) = &mut self.accidents else {
+    fn launch_impaired(&mut self, mut flying: InFlight<P>, left: Nanos) {
+        let Some(draws) = &mut self.impairments else {
             return;
         };
         // Every packet, lost or not, draws from every stream in use. So the fate of one packet does
@@ -693,7 +698,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
                 flying.due = flying.due.saturating_add(reorder.extra_delay_ns);
                 // This packet is already counted as sent.
                 let in_order = self.sent_in_order() - 1;
-                self.late.push(Reverse(Late {
+                self.reordered.push(Reverse(Reordered {
                     flying,
                     before: (self.held_back, in_order),
                 }));

@@ -54,7 +54,7 @@ pub trait Packet {
 
     /// A copy of this ACK that acknowledges `back` bytes less and is not a sample of the round-trip
     /// time, for ACK reconstruction (RFC 3449 §5.3.1). `None` if such a copy cannot be made.
-    fn forge(&self, back: u32) -> Option<Self>
+    fn synthesize(&self, back: u32) -> Option<Self>
     where
         Self: Sized;
 }
@@ -104,7 +104,7 @@ impl<F: Eq + Hash> Selector<F> {
     }
 
     /// Whether `packet` is selected.
-    pub fn takes<P: Packet<Flow = F>>(&self, packet: &P) -> bool {
+    pub fn matches<P: Packet<Flow = F>>(&self, packet: &P) -> bool {
         (!self.pure_acks || packet.is_pure_ack())
             && (self.flows.is_empty() || self.flows.contains(&packet.flow()))
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::Nanos;
-use crate::changes::{ClockedProcess, Opportunities, Outages, Pauses, RateSchedule};
+use crate::changes::{ClockedOutages, ClockedProcess, Opportunities, Outages, RateSchedule};
 
 /// A sender that puts bits on a wire, one packet at a time, at a rate that is fixed or follows a
 /// [`RateSchedule`].
@@ -33,7 +33,7 @@ struct Changing {
     process: ClockedProcess,
     /// The offset from the wire's clock to the schedule's time.
     shift: Nanos,
-    pauses: Option<Pauses>,
+    outages: Option<ClockedOutages>,
     /// The next delivery opportunity, and the bytes that are left of it.
     number: u64,
     left: u32,
@@ -73,13 +73,13 @@ impl Serialiser {
     /// at all during outages.
     pub fn follow(&mut self, rate: &RateSchedule, outages: Option<Arc<Outages>>, origin: Nanos) {
         let clocked = rate.on_clock(origin);
-        let pauses = outages.map(|it| Pauses::new(it, origin, clocked.shift));
+        let outages = outages.map(|it| ClockedOutages::new(it, origin, clocked.shift));
         self.rate_bps = Some(rate.mean_bps());
         self.over_charged = 0;
         let mut changing = Box::new(Changing {
             process: clocked.process,
             shift: clocked.shift,
-            pauses,
+            outages,
             number: 0,
             left: 0,
         });
@@ -158,7 +158,7 @@ impl Serialiser {
         let Changing {
             process,
             shift,
-            pauses,
+            outages,
             ..
         } = &**changing;
         match process {
@@ -170,7 +170,7 @@ impl Serialiser {
                     return self.free_at;
                 }
                 let from = self.free_at.saturating_add(*shift);
-                let finish = fluid.finish(from, need - over, pauses.as_ref());
+                let finish = fluid.finish(from, need - over, outages.as_ref());
                 // The surplus is less than a rate, which fits into 64 bits.
                 self.over_charged = finish.surplus as u64;
                 self.free_at = match finish.at_ns {
@@ -243,7 +243,7 @@ impl Changing {
         if self.left > 0 && it.time(self.number) >= now {
             return;
         }
-        let number = it.usable(it.first_from(now), self.pauses.as_ref());
+        let number = it.first_usable(it.first_from(now), self.outages.as_ref());
         (self.number, self.left) = (number, it.bytes);
     }
 
@@ -268,13 +268,13 @@ impl Changing {
         while rest > left {
             rest -= left;
             left = it.bytes;
-            number = it.usable(number.saturating_add(1), self.pauses.as_ref());
+            number = it.first_usable(number.saturating_add(1), self.outages.as_ref());
         }
         left -= rest;
         let end = it.time(number);
         if left == 0 {
             left = it.bytes;
-            number = it.usable(number.saturating_add(1), self.pauses.as_ref());
+            number = it.first_usable(number.saturating_add(1), self.outages.as_ref());
         }
         (self.number, self.left) = (number, left);
         match end {

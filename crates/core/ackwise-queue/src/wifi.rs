@@ -116,7 +116,7 @@ pub(crate) struct Wifi {
 #[derive(Debug, Clone, Copy)]
 struct Aggregate {
     frames: usize,
-    takes: Nanos,
+    duration: Nanos,
 }
 
 impl Wifi {
@@ -196,7 +196,7 @@ impl Wifi {
             ..
         } = self.config;
         let rate = rates_bps[station];
-        let (mut frames, mut bytes, mut takes) = (0, 0, 0);
+        let (mut frames, mut bytes, mut duration) = (0, 0, 0);
         while frames < max_frames as usize {
             let Some(len) = link.staged_len(frames, now) else {
                 break;
@@ -210,9 +210,9 @@ impl Wifi {
             if frames > 0 && !fits {
                 break;
             }
-            (frames, bytes, takes) = (frames + 1, more, longer);
+            (frames, bytes, duration) = (frames + 1, more, longer);
         }
-        Aggregate { frames, takes }
+        Aggregate { frames, duration }
     }
 
     fn response_ns(&self) -> Nanos {
@@ -234,7 +234,7 @@ impl Wifi {
             self.stations[station].ready = at + 1;
             return;
         }
-        let end = at.saturating_add(aggregate.takes);
+        let end = at.saturating_add(aggregate.duration);
         links[station].launch_staged(aggregate.frames, at, end);
         self.stats.exchanges[station] += 1;
         self.stats.frames[station] += aggregate.frames as u64;
@@ -245,14 +245,14 @@ impl Wifi {
     }
 
     fn collide<P, Q: QueueDiscipline<P>>(&mut self, links: &mut [&mut Link<P, Q>; 2], at: Nanos) {
-        let mut takes = 0;
+        let mut duration = 0;
         for station in [0, 1] {
             let aggregate = self.aggregate(station, links[station], at);
             if aggregate.frames == 0 {
                 self.stations[station].ready = at + 1;
                 return;
             }
-            takes = takes.max(aggregate.takes);
+            duration = duration.max(aggregate.duration);
         }
         self.stats.collisions += 1;
         for station in [0, 1] {
@@ -261,7 +261,7 @@ impl Wifi {
             self.draw(station);
         }
         // EIFS: the time that the ACK would have taken, before AIFS.
-        self.idle = at.saturating_add(takes + SIFS_NS + self.response_ns());
+        self.idle = at.saturating_add(duration + SIFS_NS + self.response_ns());
     }
 
     /// Makes a station keep the slots that it has not yet counted when the other sends at `at`.

@@ -282,7 +282,7 @@ fn a_hand_over_keeps_order_and_sends_nothing_for_a_while() {
     let delay = DelaySchedule::steps(steps(&[(0, 40_000), (10_000, 5_000)]), Some(20_000));
     let delay = Arc::new(delay.unwrap());
     assert_eq!(
-        (delay.least(), delay.at(9_999), delay.at(30_000)),
+        (delay.min_delay(), delay.at(9_999), delay.at(30_000)),
         (5_000, 40_000, 5_000)
     );
     let outage = Outage {

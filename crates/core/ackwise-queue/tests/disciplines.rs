@@ -10,7 +10,7 @@ use ackwise_queue::{
     LinkConfig, MuxConfig, Nanos, Place, QueueConfig, QueueLimit, RedConfig, Release, Select,
     Verdict,
 };
-use common::{ACK, Bench, ECE, FIN, RST, SYN, Test, URG, ack};
+use common::{ACK, ECE, FIN, RST, SYN, TestPacket, TestQueue, URG, ack};
 use proptest::prelude::*;
 
 /// What the receiver of one of three flows does next.
@@ -114,7 +114,7 @@ fn configs(rules: impl Strategy<Value = FilterRule>) -> impl Strategy<Value = Qu
 /// Segments of three receivers, generated from steps.
 struct Source {
     next: u32,
-    flows: [Test; 3],
+    flows: [TestPacket; 3],
 }
 
 impl Source {
@@ -126,7 +126,7 @@ impl Source {
         }
     }
 
-    fn make(&mut self, flow: u32, step: &Step) -> Option<Test> {
+    fn make(&mut self, flow: u32, step: &Step) -> Option<TestPacket> {
         let state = &mut self.flows[flow as usize];
         let mut packet = *state;
         match step {
@@ -163,14 +163,14 @@ impl Source {
 /// Everything that went in, came out (in order), or was dropped; ids are unique.
 #[derive(Default)]
 struct Outcome {
-    offered: BTreeMap<u32, Test>,
+    offered: BTreeMap<u32, TestPacket>,
     rejected: BTreeSet<u32>,
-    out: Vec<Test>,
+    out: Vec<TestPacket>,
     filtered: BTreeSet<u32>,
 }
 
 fn run(config: &QueueConfig, steps: &[(u32, Step)], base: u32) -> Outcome {
-    let mut bench = Bench::new(config);
+    let mut bench = TestQueue::new(config);
     let mut source = Source::new(base);
     let mut outcome = Outcome::default();
     // Grown flows, past the contract's start.
@@ -215,7 +215,7 @@ fn run(config: &QueueConfig, steps: &[(u32, Step)], base: u32) -> Outcome {
     outcome
 }
 
-fn flow(packets: &[Test], flow: u32) -> impl Iterator<Item = &Test> {
+fn flow(packets: &[TestPacket], flow: u32) -> impl Iterator<Item = &TestPacket> {
     packets.iter().filter(move |packet| packet.flow == flow)
 }
 
@@ -238,7 +238,7 @@ fn conserved(outcome: &Outcome) {
 /// Data of a flow keep their order among themselves, and so does everything else of it. The end of
 /// a connection keeps its place among its data.
 fn in_order(outcome: &Outcome, replaced: bool) {
-    let with_data = |packet: &&Test| {
+    let with_data = |packet: &&TestPacket| {
         let ends = packet.flags & (FIN | RST | URG) != 0 || packet.flags & (ACK | SYN) == 0;
         packet.payload > 0 || ends
     };
@@ -293,7 +293,7 @@ proptest! {
     ) {
         let outcome = run(&config, &steps, base);
         for number in 0..3 {
-            let taken: Vec<&Test> = outcome
+            let taken: Vec<&TestPacket> = outcome
                 .offered
                 .values()
                 .filter(|packet| packet.flow == number && !outcome.rejected.contains(&packet.id))
@@ -307,7 +307,7 @@ proptest! {
             for pair in taken.windows(2) {
                 let (old, new) = (pair[0], pair[1]);
                 let kept = !outcome.filtered.contains(&new.id);
-                let plain = |packet: &Test| {
+                let plain = |packet: &TestPacket| {
                     packet.payload == 0 && packet.flags & !ECE == ACK
                 };
                 if !(plain(old) && plain(new)) {
@@ -375,7 +375,7 @@ proptest! {
         period in 1_u64..20_000_000,
         phase in 0_u64..20_000_000,
     ) {
-        let mut channel: Channel<Test> = Channel::new(ChannelConfig {
+        let mut channel: Channel<TestPacket> = Channel::new(ChannelConfig {
             mux: Some(MuxConfig {
                 period: NonZeroU64::new(period).unwrap(),
                 release: Release::Ticks { phase },
@@ -383,7 +383,7 @@ proptest! {
                 max_bytes: None,
                 sizes: BundleSizes::default(),
                 compress: false,
-                what: Select::pure_acks(),
+                select: Select::pure_acks(),
             }),
             ..ChannelConfig::plain(
                 LinkConfig::default(),
@@ -393,7 +393,7 @@ proptest! {
         let mut now = 0;
         let mut arrivals = Vec::new();
         let mut out: Vec<(u32, Nanos)> = Vec::new();
-        let collect = |channel: &mut Channel<Test>, until: Nanos, out: &mut Vec<(u32, Nanos)>| {
+        let collect = |channel: &mut Channel<TestPacket>, until: Nanos, out: &mut Vec<(u32, Nanos)>| {
             while let Some(at) = channel.next_wakeup().filter(|at| *at <= until) {
                 while let Some(departure) = channel.pop_due(at) {
                     if let Departure::Delivered { packet, due_ns, .. } = departure {
@@ -417,7 +417,7 @@ proptest! {
             assert!(*at >= phase && (at - phase) % period == 0);
             assert!(*at >= came && (at - came < period || *at == phase));
         }
-        let stats = channel.boxes().mux.unwrap();
+        let stats = channel.middleboxes().mux.unwrap();
         assert_eq!(stats.packets, gaps.len() as u64);
         assert_eq!(stats.bundle_bytes, 25 * stats.bundles + 8 * stats.packets);
     }

@@ -6,13 +6,13 @@ use std::num::NonZeroU32;
 
 use ackwise_policy::Reason;
 use ackwise_queue::{Ecn, FilterConfig, FilterRule, Place, QueueConfig, QueueLimit};
-use common::{ACK, AE, Bench, CWR, ECE, FIN, PSH, RFC, RST, SYN, URG, ack, filtered};
+use common::{ACK, AE, CWR, ECE, FIN, PSH, RFC, RST, SYN, TestQueue, URG, ack, filtered};
 
 const ROOM: QueueLimit = QueueLimit::Packets(50);
 
 /// A queue whose flow 0 is past its start: 20 segments are acknowledged.
-fn grown(rule: FilterRule) -> Bench {
-    let mut bench = Bench::new(&filtered(rule, ROOM));
+fn grown(rule: FilterRule) -> TestQueue {
+    let mut bench = TestQueue::new(&filtered(rule, ROOM));
     bench.grow(0, 20);
     bench
 }
@@ -67,7 +67,7 @@ fn a_probe_says_nothing_to_the_sender() {
 
 #[test]
 fn numbers_wrap() {
-    let mut bench = Bench::new(&filtered(RFC, ROOM));
+    let mut bench = TestQueue::new(&filtered(RFC, ROOM));
     let base = 0_u32.wrapping_sub(21_000);
     for segment in 1..=20 {
         assert!(bench.put(ack(0, base + segment * 1000)));
@@ -94,7 +94,7 @@ fn flows_are_told_apart() {
 
 #[test]
 fn a_flow_that_starts_is_left_alone() {
-    let mut bench = Bench::new(&filtered(RFC, ROOM));
+    let mut bench = TestQueue::new(&filtered(RFC, ROOM));
     for n in 1..=10 {
         assert!(bench.put(ack(n, n * 500)));
     }
@@ -223,8 +223,8 @@ fn of_duplicates_with_sack_the_newest_may_do() {
         }),
         ..QueueConfig::drop_tail(ROOM)
     };
-    let fed = |newest_sack, packets: &[common::Test]| {
-        let mut bench = Bench::new(&config(newest_sack));
+    let fed = |newest_sack, packets: &[common::TestPacket]| {
+        let mut bench = TestQueue::new(&config(newest_sack));
         bench.grow(0, 20);
         for packet in packets {
             assert!(bench.put(*packet));
@@ -244,7 +244,7 @@ fn of_duplicates_with_sack_the_newest_may_do() {
     ];
     assert_eq!(fed(false, &flood), (vec![1, 5], vec![2, 3, 4, 6]));
     assert_eq!(fed(true, &flood), (vec![2, 3, 1, 5], vec![4, 6]));
-    let held = |packets: &[common::Test]| fed(true, packets).0;
+    let held = |packets: &[common::TestPacket]| fed(true, packets).0;
     let next = dup(9, &[(22_000, 24_000)]);
     let kept = [
         // Without blocks each one counts; with a block that the next lacks; a DSACK, below and
@@ -266,7 +266,7 @@ fn of_duplicates_with_sack_the_newest_may_do() {
         assert!(held(&[packet, next]).is_empty(), "{packet:?}");
     }
     // It has already left.
-    let mut bench = Bench::new(&config(true));
+    let mut bench = TestQueue::new(&config(true));
     bench.grow(0, 20);
     bench.put(dup(2, &[(22_000, 23_000)]));
     bench.take();
@@ -351,7 +351,7 @@ fn a_marked_ack_and_a_cwr_stay() {
 /// A thinner must not let AccECN's counter wrap (RFC 9768 §3.2.2.5).
 #[test]
 fn accecn_is_thinned_only_as_far_as_its_counter_is_safe() {
-    let mut bench = Bench::new(&filtered(RFC, ROOM));
+    let mut bench = TestQueue::new(&filtered(RFC, ROOM));
     for segment in 1..=20 {
         assert!(bench.put(ack(0, segment * 536).flags(ACK | AE)));
         bench.take();
@@ -459,7 +459,7 @@ fn no_ack_covers_more_than_the_largest_stretch() {
 
 #[test]
 fn a_full_queue_takes_an_ack_that_makes_room_for_itself() {
-    let mut bench = Bench::new(&filtered(RFC, QueueLimit::Packets(3)));
+    let mut bench = TestQueue::new(&filtered(RFC, QueueLimit::Packets(3)));
     bench.grow(0, 20);
     assert!(bench.put(ack(1, 21_000)));
     assert!(bench.put(ack(2, 0).flow(7).payload(1000)));
@@ -474,7 +474,7 @@ fn a_full_queue_takes_an_ack_that_makes_room_for_itself() {
 /// An ACK for which there is no room removes nothing: the last number survives.
 #[test]
 fn a_rejected_ack_takes_nothing_out() {
-    let mut bench = Bench::new(&filtered(RFC, QueueLimit::Bytes(40)));
+    let mut bench = TestQueue::new(&filtered(RFC, QueueLimit::Bytes(40)));
     bench.grow(0, 20);
     assert!(bench.put(ack(1, 21_000)));
     assert!(!bench.put(ack(2, 22_000).sack(&[(23_000, 24_000)])));
@@ -491,7 +491,7 @@ fn flows_beyond_the_table_pass_and_quiet_ones_are_forgotten() {
         }),
         ..QueueConfig::drop_tail(ROOM)
     };
-    let mut bench = Bench::new(&config);
+    let mut bench = TestQueue::new(&config);
     // Two flows have waiting ACKs: a third is not filtered.
     for (id, flow) in [(1, 0), (2, 1), (3, 2)] {
         assert!(bench.put(ack(id, 1000).flow(flow)));
@@ -510,7 +510,7 @@ fn flows_beyond_the_table_pass_and_quiet_ones_are_forgotten() {
 /// ns-2: strictly lower numbers are removed, duplicates stay, and nothing is exempt.
 #[test]
 fn ns2_takes_out_whatever_is_lower() {
-    let mut bench = Bench::new(&filtered(FilterRule::Ns2Append, ROOM));
+    let mut bench = TestQueue::new(&filtered(FilterRule::Ns2Append, ROOM));
     assert!(bench.put(ack(1, 1000)));
     assert!(bench.put(ack(2, 1000)));
     assert!(bench.put(ack(3, 1000).sack(&[(2000, 3000)])));
@@ -526,7 +526,7 @@ fn ns2_takes_out_whatever_is_lower() {
 
 #[test]
 fn cake_always_leaves_one_redundant_ack() {
-    let mut bench = Bench::new(&filtered(FilterRule::Cake { aggressive: false }, ROOM));
+    let mut bench = TestQueue::new(&filtered(FilterRule::Cake { aggressive: false }, ROOM));
     for n in 1..=6 {
         assert!(bench.put(ack(n, n * 1000)));
     }
@@ -540,7 +540,7 @@ fn cake_always_leaves_one_redundant_ack() {
 fn cake_takes_nothing_out_for_data_of_another_class() {
     for (first, gone) in [(None, vec![1]), (NonZeroU32::new(u32::MAX), vec![])] {
         let rule = FilterRule::Cake { aggressive: true };
-        let mut bench = Bench::new(&QueueConfig {
+        let mut bench = TestQueue::new(&QueueConfig {
             acks_first: first,
             ..filtered(rule, ROOM)
         });
@@ -553,7 +553,7 @@ fn cake_takes_nothing_out_for_data_of_another_class() {
 
 #[test]
 fn aggressive_cake_leaves_none() {
-    let mut bench = Bench::new(&filtered(FilterRule::Cake { aggressive: true }, ROOM));
+    let mut bench = TestQueue::new(&filtered(FilterRule::Cake { aggressive: true }, ROOM));
     for n in 1..=6 {
         assert!(bench.put(ack(n, n * 1000)));
     }
@@ -568,7 +568,7 @@ fn aggressive_cake_leaves_none() {
 fn cake_keeps_duplicates_and_compares_sack_and_time() {
     let rule = FilterRule::Cake { aggressive: true };
     let case = |older, newer| {
-        let mut bench = Bench::new(&filtered(rule, ROOM));
+        let mut bench = TestQueue::new(&filtered(rule, ROOM));
         assert!(bench.put(older) && bench.put(newer));
         bench.gone == [1]
     };
@@ -600,7 +600,7 @@ fn cake_keeps_duplicates_and_compares_sack_and_time() {
 
 #[test]
 fn cake_drops_one_a_time() {
-    let mut bench = Bench::new(&filtered(FilterRule::Cake { aggressive: true }, ROOM));
+    let mut bench = TestQueue::new(&filtered(FilterRule::Cake { aggressive: true }, ROOM));
     // Duplicates remove none; then each ACK that advances removes one.
     for n in 1..=4 {
         assert!(bench.put(ack(n, 1000)));

@@ -8,13 +8,13 @@ use ackwise_queue::{
     Departure, Discipline, DropCause, Ecn, Evicted, FilterConfig, FqCodelConfig, Link, LinkConfig,
     Nanos, QueueConfig, QueueDiscipline, QueueLimit, Queued, Verdict,
 };
-use common::{ACK, FIN, RFC, RST, SYN, Test, URG, ack};
+use common::{ACK, FIN, RFC, RST, SYN, TestPacket, URG, ack};
 use proptest::prelude::*;
 
 const MS: Nanos = 1_000_000;
 
 /// Data of a flow: a packet 40 bytes longer than its payload.
-fn data(id: u32, flow: u32, payload: u32) -> Test {
+fn data(id: u32, flow: u32, payload: u32) -> TestPacket {
     ack(id, 0).flow(flow).payload(payload)
 }
 
@@ -36,8 +36,8 @@ fn patient() -> FqCodelConfig {
 }
 
 struct Queue {
-    queue: Discipline<Test>,
-    evicted: VecDeque<Evicted<Test>>,
+    queue: Discipline<TestPacket>,
+    evicted: VecDeque<Evicted<TestPacket>>,
 }
 
 impl Queue {
@@ -48,7 +48,7 @@ impl Queue {
         }
     }
 
-    fn put(&mut self, packet: Test, now: Nanos) -> bool {
+    fn put(&mut self, packet: TestPacket, now: Nanos) -> bool {
         let queued = Queued {
             len: packet.len(),
             packet,
@@ -57,7 +57,7 @@ impl Queue {
         self.queue.enqueue(queued, &mut self.evicted).is_ok()
     }
 
-    fn take(&mut self, now: Nanos) -> Option<Test> {
+    fn take(&mut self, now: Nanos) -> Option<TestPacket> {
         let queued = self.queue.dequeue(now, &mut self.evicted)?;
         Some(queued.packet)
     }
@@ -174,7 +174,7 @@ fn a_thin_link_has_time_for_its_packets() {
         rate_bps: Some(31_000),
         ..LinkConfig::default()
     };
-    let mut link: Link<Test, Discipline<Test>> =
+    let mut link: Link<TestPacket, Discipline<TestPacket>> =
         Link::with_queue(rate, Discipline::new(&config(fq_codel)));
     for id in 0..200 {
         let now = u64::from(id) * 392 * MS;
@@ -259,7 +259,7 @@ fn nothing_is_dropped_or_marked_at_the_end() {
         rate_bps: Some(1_000_000),
         ..LinkConfig::default()
     };
-    let mut link: Link<Test, Discipline<Test>> =
+    let mut link: Link<TestPacket, Discipline<TestPacket>> =
         Link::with_queue(rate, Discipline::new(&config(shared)));
     for id in 0..100 {
         for packet in [

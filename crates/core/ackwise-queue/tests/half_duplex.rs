@@ -26,21 +26,21 @@ impl Pair {
         Pair { links, medium }
     }
 
-    fn send(&mut self, way: usize, packet: u32, len: u32, now: Nanos) {
+    fn send(&mut self, direction: usize, packet: u32, len: u32, now: Nanos) {
         let verdict = self
             .medium
-            .enqueue(self.links.each_mut(), way, packet, len, now);
+            .enqueue(self.links.each_mut(), direction, packet, len, now);
         assert_eq!(verdict, Verdict::Queued);
     }
 
-    /// What has arrived by `now`: (way, packet, time).
+    /// What has arrived by `now`: (direction, packet, time).
     fn arrived(&mut self, now: Nanos) -> Vec<(usize, u32, Nanos)> {
         self.medium.advance(self.links.each_mut(), now);
         let mut out = Vec::new();
-        for (way, link) in self.links.iter_mut().enumerate() {
+        for (direction, link) in self.links.iter_mut().enumerate() {
             while let Some(departure) = link.pop_due(now) {
                 if let Departure::Delivered { packet, due_ns, .. } = departure {
-                    out.push((way, packet, due_ns));
+                    out.push((direction, packet, due_ns));
                 }
             }
         }
@@ -82,7 +82,7 @@ fn they_alternate_and_then_the_longer_queue_goes_on() {
 }
 
 #[test]
-fn a_late_look_finds_what_an_early_one_would_have_found() {
+fn a_late_poll_finds_what_an_early_one_would_have_found() {
     let mut pair = Pair::new([1_000_000, 1_000_000], 5 * MS);
     for packet in 0..3 {
         pair.send(0, packet, 125, 0);
@@ -113,10 +113,10 @@ fn never_two_at_once_and_nothing_lost() {
         let (mut now, mut lens, mut found) = (0, Vec::new(), Vec::new());
         for packet in 0..400 {
             now += rng.below(3 * MS);
-            let way = usize::from(rng.happens(Probability::from_fraction(0.4)));
+            let direction = usize::from(rng.happens(Probability::from_fraction(0.4)));
             let len = 20 + rng.below(300) as u32;
             lens.push(len);
-            pair.send(way, packet, len, now);
+            pair.send(direction, packet, len, now);
             if rng.happens(Probability::from_fraction(0.5)) {
                 found.extend(pair.arrived(now));
             }
@@ -126,8 +126,8 @@ fn never_two_at_once_and_nothing_lost() {
         // When each was on the medium; rounding may add a nanosecond.
         let mut busy: Vec<(Nanos, Nanos)> = found
             .iter()
-            .map(|&(way, packet, due)| {
-                let time = u64::from(lens[packet as usize]) * 8_000_000_000 / rates[way];
+            .map(|&(direction, packet, due)| {
+                let time = u64::from(lens[packet as usize]) * 8_000_000_000 / rates[direction];
                 (due - 3 * MS - time, due - 3 * MS)
             })
             .collect();

@@ -5,7 +5,7 @@ mod common;
 use std::num::NonZeroU32;
 
 use ackwise_queue::{Ecn, QueueConfig, QueueDiscipline, QueueLimit, RedConfig, RedUnit};
-use common::{ACK, Bench, FIN, RST, SYN, URG, ack};
+use common::{ACK, FIN, RST, SYN, TestQueue, URG, ack};
 
 fn queue(red: RedConfig, limit: QueueLimit) -> QueueConfig {
     QueueConfig {
@@ -26,13 +26,13 @@ fn halves() -> RedConfig {
     }
 }
 
-fn average(bench: &Bench) -> f64 {
+fn average(bench: &TestQueue) -> f64 {
     bench.queue.red_average().unwrap()
 }
 
 #[test]
 fn the_average_follows_the_queue_that_an_arrival_finds() {
-    let mut bench = Bench::new(&queue(halves(), QueueLimit::Packets(100)));
+    let mut bench = TestQueue::new(&queue(halves(), QueueLimit::Packets(100)));
     let mut averages = Vec::new();
     for n in 1..=4 {
         assert!(bench.put(ack(n, 0).flow(n)));
@@ -43,12 +43,12 @@ fn the_average_follows_the_queue_that_an_arrival_finds() {
 }
 
 /// Four ACKs in the queue of a link with 4000 packets of 500 B per second: one every 250 µs.
-fn four_on_a_fast_link() -> Bench {
+fn four_on_a_fast_link() -> TestQueue {
     let red = RedConfig {
         rate_bps: 16_000_000,
         ..halves()
     };
-    let mut bench = Bench::new(&queue(red, QueueLimit::Packets(100)));
+    let mut bench = TestQueue::new(&queue(red, QueueLimit::Packets(100)));
     for n in 1..=4 {
         assert!(bench.put(ack(n, 0).flow(n)));
     }
@@ -85,7 +85,7 @@ fn the_first_above_the_threshold_is_spared() {
         max_p: 1.0,
         ..halves()
     };
-    let mut bench = Bench::new(&queue(red, QueueLimit::Packets(100)));
+    let mut bench = TestQueue::new(&queue(red, QueueLimit::Packets(100)));
     // Averages 0, 0.5, 1.25, 2.125: the fourth is the first above 2.
     assert!((1..=4).all(|n| bench.put(ack(n, 0).flow(n))));
     // The fifth finds 4: average 3.0625, p_b 0.53; it is the second since the spared one,
@@ -105,7 +105,7 @@ fn above_the_maximum_nothing_enters_unless_gentle() {
             gentle,
             ..halves()
         };
-        let mut bench = Bench::new(&queue(red, QueueLimit::Packets(100)));
+        let mut bench = TestQueue::new(&queue(red, QueueLimit::Packets(100)));
         let taken = (1..=50).filter(|n| bench.put(ack(*n, 0).flow(*n))).count();
         (taken, bench.queue.stats().forced_drops)
     };
@@ -130,7 +130,7 @@ fn drops_are_spread_evenly() {
             wait,
             ..halves()
         };
-        let mut bench = Bench::new(&queue(red, QueueLimit::Packets(100)));
+        let mut bench = TestQueue::new(&queue(red, QueueLimit::Packets(100)));
         for n in 1..=3 {
             assert!(bench.put(ack(n, 0).flow(n)));
         }
@@ -168,7 +168,7 @@ fn what_can_be_marked_is_marked() {
         ecn: true,
         ..halves()
     };
-    let mut bench = Bench::new(&queue(red, QueueLimit::Packets(1000)));
+    let mut bench = TestQueue::new(&queue(red, QueueLimit::Packets(1000)));
     for n in 1..=900 {
         assert!(bench.put(ack(n, 0).flow(n).ecn(Ecn::Capable)));
     }
@@ -182,7 +182,7 @@ fn what_can_be_marked_is_marked() {
 
     // Packets that cannot be marked are dropped, and so is everything above the limit of marks.
     for (ecn, mark_limit) in [(Ecn::NotCapable, None), (Ecn::Capable, Some(1e-9))] {
-        let mut bench = Bench::new(&queue(
+        let mut bench = TestQueue::new(&queue(
             RedConfig { mark_limit, ..red },
             QueueLimit::Packets(1000),
         ));
@@ -209,7 +209,7 @@ fn small_packets_are_dropped_less_often_in_bytes() {
             ..halves()
         };
         let dropped = |seed| {
-            let mut bench = Bench::new(&QueueConfig {
+            let mut bench = TestQueue::new(&QueueConfig {
                 seed,
                 ..queue(red, QueueLimit::Unlimited)
             });
@@ -248,7 +248,7 @@ fn the_limit_in_bytes_as_ns2_has_it() {
         max: 2e12,
         ..RedConfig::ns2(300_000, 500, 30_000_000)
     };
-    let mut bench = Bench::new(&queue(never, QueueLimit::Bytes(25_000)));
+    let mut bench = TestQueue::new(&queue(never, QueueLimit::Bytes(25_000)));
     let taken = (0..700).filter(|n| bench.put(ack(*n, 0).flow(*n))).count();
     assert_eq!(taken, 625);
     assert_eq!(bench.queue.stats().tail_drops, 75);
@@ -260,10 +260,10 @@ fn the_limit_in_bytes_as_ns2_has_it() {
 #[test]
 fn ns2_counts_the_packet_in_service() {
     let limit = QueueLimit::Packets(50).with_one_in_service();
-    let mut bench = Bench::new(&QueueConfig::drop_tail(limit));
+    let mut bench = TestQueue::new(&QueueConfig::drop_tail(limit));
     assert_eq!((0..60).filter(|n| bench.put(ack(*n, 0))).count(), 49);
     let limit = QueueLimit::Bytes(400).with_one_in_service();
-    let mut bench = Bench::new(&QueueConfig::drop_tail(limit));
+    let mut bench = TestQueue::new(&QueueConfig::drop_tail(limit));
     assert_eq!((0..60).filter(|n| bench.put(ack(*n, 0))).count(), 9);
 }
 
@@ -273,7 +273,7 @@ fn acks_first_but_not_for_ever() {
         acks_first: NonZeroU32::new(2),
         ..QueueConfig::drop_tail(QueueLimit::Packets(100))
     };
-    let mut bench = Bench::new(&config);
+    let mut bench = TestQueue::new(&config);
     for n in 1..=3 {
         assert!(bench.put(ack(n, 0).payload(1000)));
     }
@@ -282,13 +282,13 @@ fn acks_first_but_not_for_ever() {
     }
     assert_eq!(bench.drain(), [11, 12, 1, 13, 14, 2, 15, 16, 3, 17]);
     // Packets that open a connection must not starve behind the ACKs of others.
-    let mut bench = Bench::new(&config);
+    let mut bench = TestQueue::new(&config);
     assert!(bench.put(ack(1, 0).payload(1000)) && bench.put(ack(2, 1)));
     assert!(bench.put(ack(3, 0).flags(SYN | ACK)) && bench.put(ack(4, 2)));
     assert_eq!(bench.drain(), [2, 3, 1, 4]);
     // Packets that close one have their place behind the data of their flow.
     for end in [FIN | ACK, RST, URG | ACK] {
-        let mut bench = Bench::new(&config);
+        let mut bench = TestQueue::new(&config);
         assert!(bench.put(ack(1, 0).payload(1000)) && bench.put(ack(2, 0).flags(end)));
         assert!(bench.put(ack(3, 1)));
         assert_eq!(bench.drain(), [3, 1, 2], "{end:#x}");
@@ -298,7 +298,7 @@ fn acks_first_but_not_for_ever() {
         acks_first: NonZeroU32::new(u32::MAX),
         ..QueueConfig::drop_tail(QueueLimit::Packets(2))
     };
-    let mut bench = Bench::new(&config);
+    let mut bench = TestQueue::new(&config);
     assert!(bench.put(ack(1, 0).payload(1000)) && bench.put(ack(2, 1)));
     assert!(!bench.put(ack(3, 2)));
     assert_eq!(bench.drain(), [2, 1]);

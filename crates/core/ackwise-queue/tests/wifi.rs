@@ -37,19 +37,21 @@ impl Air {
     }
 
     /// Offers an IP packet.
-    fn send(&mut self, way: usize, packet: u32, ip_len: u32, now: Nanos) {
+    fn send(&mut self, direction: usize, packet: u32, ip_len: u32, now: Nanos) {
         let links = self.links.each_mut();
-        let verdict = self.medium.enqueue(links, way, packet, ip_len + 14, now);
+        let verdict = self
+            .medium
+            .enqueue(links, direction, packet, ip_len + 14, now);
         assert_eq!(verdict, Verdict::Queued);
     }
 
     fn arrived(&mut self, now: Nanos) -> Vec<(usize, u32, Nanos)> {
         self.medium.advance(self.links.each_mut(), now);
         let mut out = Vec::new();
-        for (way, link) in self.links.iter_mut().enumerate() {
+        for (direction, link) in self.links.iter_mut().enumerate() {
             while let Some(departure) = link.pop_due(now) {
                 if let Departure::Delivered { packet, due_ns, .. } = departure {
-                    out.push((way, packet, due_ns));
+                    out.push((direction, packet, due_ns));
                 }
             }
         }
@@ -191,7 +193,7 @@ fn a_txop_bounds_a_transmission() {
 }
 
 #[test]
-fn nothing_is_lost_and_when_it_is_looked_at_makes_no_difference() {
+fn nothing_is_lost_and_when_it_is_polled_makes_no_difference() {
     for seed in 0..30 {
         let mut rng = Rng::new(seed);
         let mut now = 0;
@@ -204,23 +206,23 @@ fn nothing_is_lost_and_when_it_is_looked_at_makes_no_difference() {
         let all = |looks: bool| {
             let mut air = Air::new(config(130_000_000, 64, seed));
             let mut found = Vec::new();
-            for (packet, &(way, len, at)) in offers.iter().enumerate() {
+            for (packet, &(direction, len, at)) in offers.iter().enumerate() {
                 if looks {
                     found.extend(air.arrived(at.saturating_sub(777)));
                 }
-                air.send(way, packet as u32, len, at);
+                air.send(direction, packet as u32, len, at);
             }
             found.extend(air.run(Nanos::MAX));
-            found.sort_by_key(|&(way, packet, due)| (due, way, packet));
+            found.sort_by_key(|&(direction, packet, due)| (due, direction, packet));
             found
         };
         let found = all(false);
         assert_eq!(found.len(), offers.len());
         assert_eq!(found, all(true));
-        for way in 0..2 {
+        for direction in 0..2 {
             let order: Vec<u32> = found
                 .iter()
-                .filter(|it| it.0 == way)
+                .filter(|it| it.0 == direction)
                 .map(|it| it.1)
                 .collect();
             assert!(order.is_sorted(), "seed {seed}");

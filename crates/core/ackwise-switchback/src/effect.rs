@@ -34,9 +34,9 @@ pub struct Interval {
 /// difference of 0.1 is about 10 %.
 const BETS: [f64; 8] = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 /// Effects beyond a factor of e^10, about 22,000, count as infinite.
-const WIDEST: f64 = 10.0;
+const MAX_LOG_RATIO: f64 = 10.0;
 /// Steps of the bisection; the bound is exact to 20 / 2^50.
-const STEPS: u32 = 50;
+const BISECTION_STEPS: u32 = 50;
 
 /// The differences of the pairs so far.
 ///
@@ -59,9 +59,9 @@ impl Effect {
     /// the effect counts as infinite.
     pub fn add(&mut self, on: f64, off: f64) {
         let difference = match (on > 0.0, off > 0.0) {
-            (true, true) => (on / off).ln().clamp(-WIDEST, WIDEST),
-            (true, false) => WIDEST,
-            (false, true) => -WIDEST,
+            (true, true) => (on / off).ln().clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO),
+            (true, false) => MAX_LOG_RATIO,
+            (false, true) => -MAX_LOG_RATIO,
             (false, false) => return,
         };
         self.differences.push(difference);
@@ -119,11 +119,11 @@ impl Effect {
         // The evidence against small effects decreases as the effect grows.
         let excluded = |effect: f64, sign: f64| self.evidence(sign * effect, sign) >= limit;
         let bound = |sign: f64| {
-            let (mut out, mut inside) = (-WIDEST, WIDEST);
+            let (mut out, mut inside) = (-MAX_LOG_RATIO, MAX_LOG_RATIO);
             if !excluded(out, sign) {
                 return None;
             }
-            for _ in 0..STEPS {
+            for _ in 0..BISECTION_STEPS {
                 let middle = f64::midpoint(out, inside);
                 if excluded(middle, sign) {
                     out = middle;

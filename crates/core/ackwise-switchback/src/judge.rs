@@ -9,11 +9,11 @@ use crate::{Block, Effect, Level, Verdict};
 /// Added to both sides of a pair, as a share of the mean of what both directions carry: a few
 /// packets more or less in a hardly used direction are no effect. It dampens the effect on a
 /// direction that carries little.
-const NEGLIGIBLE: f64 = 0.002;
+const NEGLIGIBLE_SHARE: f64 = 0.002;
 
 /// The effect on one metric.
 #[derive(Debug, Clone, Serialize)]
-pub struct Found {
+pub struct MetricEffect {
     /// Its name.
     pub metric: &'static str,
     /// Whether the verdict depends on it.
@@ -43,20 +43,20 @@ pub struct Judge {
 impl Judge {
     /// The effects on these metrics, and the verdict as far as it depends on them.
     #[must_use]
-    pub fn effects(&self, blocks: &[Outcome], metrics: &[Metric]) -> (Vec<Found>, Verdict) {
+    pub fn effects(&self, blocks: &[Outcome], metrics: &[Metric]) -> (Vec<MetricEffect>, Verdict) {
         let level = self.shared_level();
         let (mut effects, mut known) = (Vec::new(), Vec::new());
         for metric in metrics {
             let effect = effect(blocks, metric);
             let interval = effect.interval(level);
             if self.judges(metric) && effect.pairs() > 0 {
-                known.push(verdict::Metric {
+                known.push(verdict::JudgedMetric {
                     better: metric.better,
                     ratio: effect.ratio(),
                     interval,
                 });
             }
-            effects.push(Found {
+            effects.push(MetricEffect {
                 metric: metric.name,
                 judged: self.judges(metric),
                 pairs: effect.pairs(),
@@ -69,7 +69,7 @@ impl Judge {
     }
 
     /// The judged metrics on which an effect is certain, however small.
-    pub fn found(&self, blocks: &[Outcome]) -> impl Iterator<Item = &'static Metric> {
+    pub fn certain_effects(&self, blocks: &[Outcome]) -> impl Iterator<Item = &'static Metric> {
         let judged = METRICS.iter().filter(|metric| self.judges(metric));
         judged.filter(|metric| effect(blocks, metric).excludes(1.0, self.shared_level()))
     }
@@ -97,7 +97,7 @@ pub fn effect(blocks: &[Outcome], metric: &Metric) -> Effect {
         };
         // The same amount for both sides, and independent of their order.
         let some = if metric.name.ends_with("data") {
-            f64::midpoint(negligible(on), negligible(off))
+            f64::midpoint(negligible_rate(on), negligible_rate(off))
         } else {
             0.0
         };
@@ -106,6 +106,6 @@ pub fn effect(blocks: &[Outcome], metric: &Metric) -> Effect {
     effect
 }
 
-fn negligible(outcome: &Outcome) -> f64 {
-    NEGLIGIBLE * (outcome.data_bytes_per_s + outcome.reverse_bytes_per_s)
+fn negligible_rate(outcome: &Outcome) -> f64 {
+    NEGLIGIBLE_SHARE * (outcome.data_bytes_per_s + outcome.reverse_bytes_per_s)
 }

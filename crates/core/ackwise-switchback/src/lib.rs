@@ -26,7 +26,7 @@ mod verdict;
 
 pub use design::{Block, Design};
 pub use effect::{Effect, Interval, Level};
-pub use judge::{Found, Judge, effect};
+pub use judge::{Judge, MetricEffect, effect};
 pub use outcome::{
     Counters, CpuTime, FlowRtt, IDLE_MS, METRICS, Metric, Outcome, Samples, Span, median_rtt_us,
 };

@@ -15,7 +15,7 @@ pub enum Better {
 
 /// A metric that the verdict depends on.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Metric {
+pub(crate) struct JudgedMetric {
     /// The direction of an improvement.
     pub better: Better,
     /// The median ratio of the pairs.
@@ -42,7 +42,7 @@ pub enum Verdict {
 
 /// Judges metrics together. `difference` is the smallest one that matters, as a share, for instance
 /// 0.05.
-pub(crate) fn judge(metrics: &[Metric], difference: f64) -> Verdict {
+pub(crate) fn judge(metrics: &[JudgedMetric], difference: f64) -> Verdict {
     // Turned into ratios of which more is better.
     let turned = metrics.iter().map(|metric| match metric.better {
         Better::Higher => (metric.ratio, metric.interval),
@@ -79,7 +79,7 @@ mod tests {
     fn verdict(metrics: &[(Better, f64, f64)]) -> Verdict {
         let metrics: Vec<_> = metrics
             .iter()
-            .map(|&(better, low, high)| Metric {
+            .map(|&(better, low, high)| JudgedMetric {
                 better,
                 ratio: if high.is_finite() {
                     f64::midpoint(low, high)

@@ -15,8 +15,8 @@ use ackwise_tunnel::{Decoder, Encoder, MIN_BUNDLE, Packets, Pushed, Variant};
 use crate::input::{Script, acks};
 
 /// Bounds on the number of packets in a bundle, and on the length of one.
-const MOST: usize = 1024;
-const LONGEST: usize = 1 << 16;
+const MAX_PACKETS: usize = 1024;
+const MAX_PACKET_LEN: usize = 1 << 16;
 
 /// Both ends of one variant, and a decoder that sees only what was sent.
 struct Ends {
@@ -24,7 +24,7 @@ struct Ends {
     decoder: Decoder,
     untouched: Decoder,
     /// A foreign bundle was accepted: nothing can be said about later ones.
-    led_astray: bool,
+    diverged: bool,
     number: u64,
     waiting: Vec<Vec<u8>>,
     sent: Vec<(u64, Vec<u8>)>,
@@ -36,7 +36,7 @@ impl Ends {
             encoder: Encoder::new(variant, flows),
             decoder: Decoder::new(flows),
             untouched: Decoder::new(flows),
-            led_astray: false,
+            diverged: false,
             number: 0,
             waiting: Vec::new(),
             sent: Vec::new(),
@@ -62,13 +62,13 @@ impl Ends {
                 let plain = self.untouched.decode(self.number, &bytes, &mut untouched);
                 let decoded = plain.expect("nothing is missing");
                 assert_eq!(decoded.packets, made.packets);
-                assert!(self.led_astray || seen == plain);
+                assert!(self.diverged || seen == plain);
             }
             self.sent.push((self.number, bytes));
         }
         self.waiting.sort_unstable();
         assert!(lost || sorted(&untouched) == self.waiting);
-        assert!(lost || self.led_astray || sorted(&touched) == self.waiting);
+        assert!(lost || self.diverged || sorted(&touched) == self.waiting);
         self.waiting.clear();
     }
 
@@ -85,8 +85,8 @@ impl Ends {
         match self.decoder.decode(number, bundle, &mut packets) {
             Ok(decoded) => {
                 assert_eq!(decoded.packets, packets.len());
-                self.led_astray |= decoded.wants_feedback;
-                again(&packets);
+                self.diverged |= decoded.wants_feedback;
+                check_again(&packets);
             }
             Err(_) => {
                 assert!(packets.is_empty());
@@ -131,9 +131,9 @@ fn sorted(packets: &Packets) -> Vec<Vec<u8>> {
 }
 
 /// The packets that a decoder restored must pass the codec like any others.
-fn again(packets: &Packets) {
-    assert!(packets.len() <= MOST);
-    assert!(packets.iter().all(|packet| packet.len() <= LONGEST));
+fn check_again(packets: &Packets) {
+    assert!(packets.len() <= MAX_PACKETS);
+    assert!(packets.iter().all(|packet| packet.len() <= MAX_PACKET_LEN));
     for variant in [Variant::Aligned, Variant::Entropy] {
         let mut ends = Ends::new(variant, 16);
         for packet in packets.iter() {

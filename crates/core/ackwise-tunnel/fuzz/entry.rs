@@ -16,7 +16,7 @@ macro_rules! entry {
                 // SAFETY: libFuzzer passes that many bytes, which nobody writes meanwhile.
                 _ => unsafe { std::slice::from_raw_parts(data, len) },
             };
-            entry::forget();
+            entry::reset_random();
             $run(input);
             0
         }
@@ -33,12 +33,12 @@ macro_rules! entry {
 }
 
 #[cfg(fuzzing)]
-static DRAWN: AtomicU64 = AtomicU64::new(0);
+static RANDOM_CALLS: AtomicU64 = AtomicU64::new(0);
 
 /// Restarts the random numbers, so that they are the same for each input.
 #[cfg(fuzzing)]
-pub fn forget() {
-    DRAWN.store(0, Ordering::Relaxed);
+pub fn reset_random() {
+    RANDOM_CALLS.store(0, Ordering::Relaxed);
 }
 
 /// Called by getrandom with `--cfg getrandom_backend="custom"`: a finding must be reproducible.
@@ -51,7 +51,7 @@ unsafe extern "Rust" fn __getrandom_v03_custom(
     to: *mut u8,
     len: usize,
 ) -> Result<(), getrandom::Error> {
-    let mut rng = ackwise_rng::Rng::new(DRAWN.fetch_add(1, Ordering::Relaxed));
+    let mut rng = ackwise_rng::Rng::new(RANDOM_CALLS.fetch_add(1, Ordering::Relaxed));
     for i in 0..len {
         // SAFETY: the caller promises it.
         unsafe { to.add(i).write(rng.next_u64() as u8) };

@@ -21,7 +21,7 @@ const MS: u64 = 1_000_000;
 const INITIATION: u8 = 1;
 /// The number of initiations with a correct mac1 that are sent: more would be refused as a flood,
 /// and so would the genuine ones.
-const MARKED: u32 = 40;
+const MAX_MAC1: u32 = 40;
 
 fn security(i: usize, noise: bool) -> Security {
     let keys = [3, 5].map(|byte| KeyPair::from_secret([byte; 32]).expect("a key"));
@@ -44,10 +44,10 @@ fn tunnel(i: usize, noise: bool) -> Tunnel {
 
 /// What an observer sees of an end, except what depends on keys or counts attacks.
 #[derive(Debug, PartialEq, Eq)]
-enum TracedPacket {
+enum Event {
     Datagram(usize, u64, usize),
     Packet(Vec<u8>),
-    Outside(Vec<u8>),
+    Bypass(Vec<u8>),
 }
 
 /// Two ends and the path between them, which has no delay.
@@ -55,7 +55,7 @@ struct Pair {
     noise: bool,
     ends: [Tunnel; 2],
     now: u64,
-    log: Vec<TracedPacket>,
+    log: Vec<Event>,
     /// The datagrams that arrived, and at which end.
     history: Vec<(usize, Vec<u8>)>,
     lose: u32,
@@ -77,27 +77,21 @@ impl Pair {
     fn act(&mut self, end: usize, actions: Actions) {
         let mut todo = vec![(end, actions)];
         while let Some((end, actions)) = todo.pop() {
-            let packets = actions
-                .packets
-                .iter()
-                .map(|p| TracedPacket::Packet(p.to_vec()));
+            let packets = actions.packets.iter().map(|p| Event::Packet(p.to_vec()));
             self.log.extend(packets);
-            let outside = actions
-                .bypass
-                .iter()
-                .map(|p| TracedPacket::Outside(p.to_vec()));
-            self.log.extend(outside);
+            let bypass = actions.bypass.iter().map(|p| Event::Bypass(p.to_vec()));
+            self.log.extend(bypass);
             for datagram in actions.datagrams {
                 self.log
-                    .push(TracedPacket::Datagram(end, self.now, datagram.len()));
+                    .push(Event::Datagram(end, self.now, datagram.len()));
                 if self.lose > 0 {
                     self.lose -= 1;
                     continue;
                 }
                 let mut answer = Actions::default();
-                let taken = self.ends[1 - end].datagram(&datagram, self.now, &mut answer);
+                let accepted = self.ends[1 - end].datagram(&datagram, self.now, &mut answer);
                 // A replay may have changed the current session meanwhile.
-                let _ = taken;
+                let _ = accepted;
                 self.history.push((1 - end, datagram));
                 todo.push((1 - end, answer));
             }
@@ -151,9 +145,9 @@ fn same_message(one: &[u8], other: &[u8]) -> bool {
 
 /// What the attacker has achieved.
 struct Attack {
-    marked: u32,
+    mac1_count: u32,
     /// Something was accepted: the pairs may differ from now on.
-    taken: bool,
+    accepted: bool,
 }
 
 impl Attack {
@@ -169,18 +163,18 @@ impl Attack {
         }
         let first = datagram[0] >> 6 == INITIATION;
         assert!(!pair.noise || (repeated && first), "taken: {datagram:02x?}");
-        self.taken = true;
+        self.accepted = true;
         pair.act(end, actions);
     }
 
     /// Adds the MAC that anyone who knows the public key can make.
-    fn mark(&mut self, noise: bool, end: usize, datagram: &mut Vec<u8>) -> bool {
+    fn add_mac1(&mut self, noise: bool, end: usize, datagram: &mut Vec<u8>) -> bool {
         let key = match security(end, noise) {
             Security::Noise { public, .. } => public,
             Security::Plain => [0; 32],
         };
-        self.marked += 1;
-        if self.marked > MARKED || datagram.len() < 16 {
+        self.mac1_count += 1;
+        if self.mac1_count > MAX_MAC1 || datagram.len() < 16 {
             return false;
         }
         datagram.truncate(datagram.len() - 16);
@@ -200,7 +194,7 @@ impl Attack {
         match operation % 8 {
             5 => {
                 let mut datagram = script.bytes().to_vec();
-                if operation & 16 == 0 || self.mark(pair.noise, end, &mut datagram) {
+                if operation & 16 == 0 || self.add_mac1(pair.noise, end, &mut datagram) {
                     self.send(pair, end, &datagram, false);
                 }
             }
@@ -211,9 +205,9 @@ impl Attack {
                 let (to, original) = pair.history[which].clone();
                 let mut datagram = original.clone();
                 script.change(&mut datagram);
-                let marked = datagram.first().is_some_and(|kind| kind >> 6 == INITIATION)
+                let needs_mac1 = datagram.first().is_some_and(|kind| kind >> 6 == INITIATION)
                     && operation & 16 == 0;
-                if !marked || self.mark(pair.noise, to, &mut datagram) {
+                if !needs_mac1 || self.add_mac1(pair.noise, to, &mut datagram) {
                     self.send(pair, to, &datagram, same_message(&datagram, &original));
                 }
             }
@@ -224,8 +218,8 @@ impl Attack {
                 let (to, datagram) = pair.history[which].clone();
                 // Also back to its sender, as a mirror would.
                 let to = if operation & 16 == 0 { to } else { 1 - to };
-                self.marked += u32::from(datagram[0] >> 6 == INITIATION);
-                if self.marked <= MARKED {
+                self.mac1_count += u32::from(datagram[0] >> 6 == INITIATION);
+                if self.mac1_count <= MAX_MAC1 {
                     self.send(pair, to, &datagram, true);
                 }
             }
@@ -242,8 +236,8 @@ pub fn run(input: &[u8]) {
     let mut next = acks.iter().cycle();
     let mut pairs = [Pair::new(noise), Pair::new(noise)];
     let mut attack = Attack {
-        marked: 0,
-        taken: false,
+        mac1_count: 0,
+        accepted: false,
     };
     for _ in 0..60 {
         if script.is_over() {
@@ -272,12 +266,11 @@ pub fn run(input: &[u8]) {
         }
         for pair in &mut pairs {
             assert!(pair.log.iter().all(|seen| match seen {
-                TracedPacket::Packet(packet) | TracedPacket::Outside(packet) =>
-                    known.contains(&packet[..]),
-                TracedPacket::Datagram(..) => true,
+                Event::Packet(packet) | Event::Bypass(packet) => known.contains(&packet[..]),
+                Event::Datagram(..) => true,
             }));
         }
-        if !attack.taken {
+        if !attack.accepted {
             assert_eq!(pairs[0].log, pairs[1].log);
             assert_eq!(pairs[0].counters(), pairs[1].counters());
         }
@@ -304,6 +297,6 @@ fn still_works(pair: &mut Pair, acks: &[Vec<u8>], noise: bool) {
     let arrived = pair
         .log
         .iter()
-        .filter(|seen| matches!(seen, TracedPacket::Packet(_)));
+        .filter(|seen| matches!(seen, Event::Packet(_)));
     assert_eq!(arrived.count(), 2);
 }

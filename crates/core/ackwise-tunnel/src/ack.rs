@@ -59,12 +59,12 @@ impl Ack {
 
     #[inline(always)]
     fn parse_v4(ip: Ipv4<'_>, tcp: &[u8]) -> Option<Ack> {
-        let (frag, given) = (ip.fragment(), ip.checksum());
+        let (frag, given) = (ip.frag_off(), ip.checksum());
         let fits = ip.header_len() == Ipv4::LEN
             && usize::from(ip.total_len()) == Ipv4::LEN + tcp.len()
             && frag & !FRAG_KEPT == 0
             && ip.protocol() == TCP
-            && checksum::finish(checksum::sum(ip.bytes()) - checksum::word(given)) == given;
+            && checksum::fold(checksum::sum(ip.bytes()) - checksum::word(given)) == given;
         fits.then_some(())?;
         let addresses = ip.addresses();
         let mut ack = Self::parse_tcp(checksum::sum(addresses), tcp)?;
@@ -99,9 +99,9 @@ impl Ack {
         let mut values = Values::default();
         let layout = OptionLayout::read(options, &mut values)?;
         let given = tcp.checksum();
-        let all = addresses + checksum::pseudo(TCP, segment.len()) + checksum::sum(segment)
+        let all = addresses + checksum::pseudo_header(TCP, segment.len()) + checksum::sum(segment)
             - checksum::word(given);
-        let wrong = checksum::finish(all) != given;
+        let wrong = checksum::fold(all) != given;
         Some(Ack {
             key: FlowKey::NONE,
             tos: 0,
@@ -144,7 +144,7 @@ impl Ack {
             put(ip, 4, self.ip_id.to_be_bytes());
             put(ip, 6, (self.frag & FRAG_KEPT).to_be_bytes());
             put(ip, 8, [self.ttl, TCP]);
-            let sum = checksum::finish(checksum::sum(&ip[..12]) + sum);
+            let sum = checksum::fold(checksum::sum(&ip[..12]) + sum);
             put(ip, 10, sum);
             put(ip, 12, addresses);
             len
@@ -175,8 +175,8 @@ impl Ack {
         put(header, 18, self.urgent.to_be_bytes());
         let sum = match self.bad_checksum {
             Some(wrong) => wrong.to_be_bytes(),
-            None => checksum::finish(
-                addresses + checksum::pseudo(TCP, len) + checksum::sum(tcp.get(..len)?),
+            None => checksum::fold(
+                addresses + checksum::pseudo_header(TCP, len) + checksum::sum(tcp.get(..len)?),
             ),
         };
         put(tcp, 16, sum);

@@ -197,7 +197,7 @@ fn write_rare(out: &mut Vec<u8>, delta: &Delta) {
             .for_each(|step| varint(out, (*step).into()));
     }
     if delta.rare & rare::OTHER_FIELDS != 0 {
-        let rest = &delta.rest;
+        let rest = &delta.other_fields;
         out.extend([rest.tos, rest.ttl]);
         varint(out, (rest.frag >> 14).into());
         varint(out, rest.label.into());
@@ -231,7 +231,7 @@ fn read_rare(input: &mut Input, delta: &mut Delta) -> Option<()> {
         }
     }
     if delta.rare & rare::OTHER_FIELDS != 0 {
-        delta.rest = OtherFields {
+        delta.other_fields = OtherFields {
             tos: input.byte()?,
             ttl: input.byte()?,
             frag: (input.varint32()? << 14) as u16,

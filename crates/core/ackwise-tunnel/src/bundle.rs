@@ -17,7 +17,7 @@ pub enum Variant {
 pub(crate) const MAX_VERSIONS: usize = 128;
 /// The number of versions that the receiver keeps: more than the sender, so that a reordered bundle
 /// finds what it refers to.
-pub(crate) const MAX_KEPT: usize = MAX_VERSIONS + 32;
+pub(crate) const MAX_RECEIVER_VERSIONS: usize = MAX_VERSIONS + 32;
 /// The largest number of packets in a bundle.
 pub(crate) const MAX_ACKS: usize = 1024;
 /// An upper bound in bytes of one item of a bundle: an ACK with the header of its flow, or

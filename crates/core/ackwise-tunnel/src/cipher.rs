@@ -7,7 +7,7 @@ use siphasher::sip::SipHasher24;
 use snow::StatelessTransportState;
 
 use crate::keys::CryptoError;
-use crate::{PLAIN_TAG, TAG};
+use crate::{PLAIN_TAG_LEN, TAG_LEN};
 
 /// Seals and opens the data messages of one session.
 pub(crate) enum Cipher {
@@ -33,7 +33,7 @@ impl Cipher {
         match self {
             Cipher::Noise(state) => {
                 let start = out.len();
-                out.resize(start + plain.len() + TAG, 0);
+                out.resize(start + plain.len() + TAG_LEN, 0);
                 state.write_message(number, plain, &mut out[start..])?;
             }
             Cipher::Plain { key, initiator } => {
@@ -57,7 +57,7 @@ impl Cipher {
             }
             Cipher::Plain { key, initiator } => {
                 let (plain, tag) = sealed
-                    .split_last_chunk::<PLAIN_TAG>()
+                    .split_last_chunk::<PLAIN_TAG_LEN>()
                     .ok_or(CryptoError::Message)?;
                 if *tag != sip_check(key, !initiator, number, plain) {
                     return Err(CryptoError::Message);

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use crate::ack::Ack;
 use crate::aligned::{self, Input};
 use crate::bundle::{
-    BundleHeader, Check, FULL, Feedback, MAX_ACKS, MAX_KEPT, UNCOMPRESSED, Variant, distance,
+    BundleHeader, Check, FULL, Feedback, MAX_ACKS, MAX_RECEIVER_VERSIONS, UNCOMPRESSED, Variant,
+    distance,
 };
 use crate::delta::Delta;
 use crate::entropy::Models;
@@ -51,7 +52,7 @@ pub struct Decoder {
     state_bytes: usize,
     models: VecDeque<(u64, Box<Models>)>,
     spare: Vec<Box<Models>>,
-    received: Received,
+    received: ReceivedBundles,
     /// The new states of the flows in the current bundle.
     staged: Vec<Staged>,
 }
@@ -77,13 +78,13 @@ struct Staged {
 
 /// The newest bundle numbers that were received.
 #[derive(Debug, Clone, Copy, Default)]
-struct Received {
+struct ReceivedBundles {
     highest: Option<u64>,
     /// Bit *i* stands for number `highest` − 1 − *i*.
     before: u64,
 }
 
-impl Received {
+impl ReceivedBundles {
     fn has(&self, number: u64) -> bool {
         match self.highest {
             Some(highest) if number < highest => {
@@ -123,7 +124,7 @@ impl Decoder {
             state_bytes: 0,
             models: VecDeque::new(),
             spare: Vec::new(),
-            received: Received::default(),
+            received: ReceivedBundles::default(),
             staged: Vec::new(),
         }
     }
@@ -378,7 +379,7 @@ impl Staged {
 fn insert<T>(versions: &mut VecDeque<(u64, T)>, number: u64, value: T) -> Option<T> {
     let at = versions.partition_point(|version| version.0 < number);
     versions.insert(at, (number, value));
-    if versions.len() <= MAX_KEPT {
+    if versions.len() <= MAX_RECEIVER_VERSIONS {
         return None;
     }
     versions.pop_front().map(|oldest| oldest.1)

@@ -66,7 +66,7 @@ pub(crate) struct Delta {
     pub flags: u16,
     /// The advance of each counter, modulo 2²⁴.
     pub ecn: [u32; 3],
-    pub rest: OtherFields,
+    pub other_fields: OtherFields,
     /// The number of SACK blocks.
     pub blocks: u8,
     pub sack: [Op; 4],
@@ -86,7 +86,7 @@ impl Delta {
         bad_checksum: 0,
         flags: 0,
         ecn: [0; 3],
-        rest: OtherFields {
+        other_fields: OtherFields {
             tos: 0,
             ttl: 0,
             frag: 0,
@@ -146,10 +146,10 @@ impl Delta {
                 *step = to.values.ecn[i].wrapping_sub(last.values.ecn[i]) & 0xff_ffff;
             }
         }
-        let rest = rest(to);
-        if rest != self::rest(last) {
+        let other_fields = other_fields(to);
+        if other_fields != self::other_fields(last) {
             delta.rare |= rare::OTHER_FIELDS;
-            delta.rest = rest;
+            delta.other_fields = other_fields;
         }
         delta
     }
@@ -215,16 +215,16 @@ impl Delta {
             to.flags = self.flags & 0xfff;
         }
         if self.rare & rare::OTHER_FIELDS != 0 {
-            to.tos = self.rest.tos;
-            to.ttl = self.rest.ttl;
-            to.frag = self.rest.frag;
-            to.label = self.rest.label;
-            to.urgent = self.rest.urgent;
+            to.tos = self.other_fields.tos;
+            to.ttl = self.other_fields.ttl;
+            to.frag = self.other_fields.frag;
+            to.label = self.other_fields.label;
+            to.urgent = self.other_fields.urgent;
         }
     }
 }
 
-fn rest(ack: &Ack) -> OtherFields {
+fn other_fields(ack: &Ack) -> OtherFields {
     OtherFields {
         tos: ack.tos,
         ttl: ack.ttl,

@@ -16,12 +16,12 @@ use crate::flow_state::State;
 use crate::memory::{self, Versions, bytes_of};
 use crate::packets::Packets;
 
-use bundle_writer::{Room, Written};
+use bundle_writer::{BundleLimits, Written};
 
 /// The smallest limit for the size of a bundle, in bytes.
 pub const MIN_BUNDLE: usize = 768;
 /// The longest packet that is carried uncompressed, in bytes.
-pub const MAX_CARRIED: usize = 384;
+pub const MAX_UNCOMPRESSED: usize = 384;
 /// The number of bundles whose flows are remembered until feedback arrives. It exceeds the
 /// bundles in flight even if every ACK is uncompressed; otherwise feedback for tunnels with
 /// many flows would always come too late.
@@ -157,7 +157,7 @@ impl Encoder {
 
     fn push_raw(&mut self, packet: &[u8]) -> Pushed {
         // A longer packet may not fit the smallest bundle.
-        if packet.len() > MAX_CARRIED {
+        if packet.len() > MAX_UNCOMPRESSED {
             return Pushed::Refused;
         }
         self.raw.push_back((packet.into(), Check::of(packet)));
@@ -279,21 +279,25 @@ impl Encoder {
         }
         let check_at = out.len();
         out.extend([0, 0]);
-        let room = Room {
+        let limits = BundleLimits {
             end: start + max.max(MIN_BUNDLE),
             base: reference.unwrap_or(number),
             number,
         };
         self.waiting.sort_unstable();
-        let Written { made, check, flows } = match self.variant {
-            Variant::Aligned => self.write_aligned(&room, out),
+        let Written {
+            bundled,
+            check,
+            flows,
+        } = match self.variant {
+            Variant::Aligned => self.write_aligned(&limits, out),
             Variant::Entropy => {
                 let mut models = self.spare.pop().unwrap_or_else(|| Box::new(Models::NEW));
                 match reference.and_then(|reference| self.models_after(reference)) {
                     Some(learnt) => (*models).clone_from(learnt),
                     None => *models = Models::NEW,
                 }
-                let written = self.write_entropy(&room, &mut models, out);
+                let written = self.write_entropy(&limits, &mut models, out);
                 if self.models.len() == MAX_VERSIONS {
                     let oldest = self.models.pop_front();
                     self.spare.extend(oldest.map(|oldest| oldest.1));
@@ -303,7 +307,7 @@ impl Encoder {
             }
         };
         out[check_at..check_at + 2].copy_from_slice(&check.value().to_be_bytes());
-        self.count -= made.packets;
+        self.count -= bundled.packets;
         if self.sent.len() == MAX_SENT {
             let oldest = self.sent.pop_front();
             self.sent_bytes -= oldest.map_or(0, |sent| bytes_of::<u16>(sent.flows.capacity()));
@@ -312,7 +316,7 @@ impl Encoder {
         self.sent.push_back(Sent { number, flows });
         Bundled {
             left: self.count,
-            ..made
+            ..bundled
         }
     }
 
@@ -370,7 +374,7 @@ impl Encoder {
             + self.flow_bytes
             + bytes_of::<u16>(self.waiting.capacity())
             + bytes_of::<(Box<[u8]>, u32)>(self.raw.capacity())
-            + self.raw.len() * MAX_CARRIED
+            + self.raw.len() * MAX_UNCOMPRESSED
             + bytes_of::<Sent>(self.sent.capacity())
             + self.sent_bytes
             + memory::models(&self.models, &self.spare)

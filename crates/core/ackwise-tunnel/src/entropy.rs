@@ -129,8 +129,8 @@ impl Models {
             }
         }
         if which & rare::OTHER_FIELDS != 0 {
-            let rest = delta.rest;
-            delta.rest = OtherFields {
+            let rest = delta.other_fields;
+            delta.other_fields = OtherFields {
                 tos: coder.bits(8, rest.tos.into()) as u8,
                 ttl: coder.bits(8, rest.ttl.into()) as u8,
                 frag: (coder.bits(2, (rest.frag >> 14).into()) << 14) as u16,

@@ -158,7 +158,7 @@ mod tests {
     fn a_segment_and_an_ack_have_the_same_key() {
         use crate::trace::Recorded;
         use ackwise_policy::{LinkKind, parse};
-        for which in [Recorded::Plain, Recorded::Six] {
+        for which in [Recorded::Plain, Recorded::Ipv6] {
             let packet = &which.read().expect("recorded")[0].packet;
             let segment = parse(packet, LinkKind::Ip).expect("TCP");
             let ack = crate::ack::Ack::parse(packet).expect("an ACK");

@@ -74,17 +74,17 @@ impl HandshakeGuard {
     ) -> Result<Admission, OpenError> {
         let responder = self.keys.as_ref().map_or([0; 32], |keys| keys.public);
         let parts = Parts::of(datagram).ok_or(OpenError::UnknownType)?;
-        if !parts.knows(&responder) {
+        if !parts.has_valid_mac1(&responder) {
             return Err(OpenError::NotAuthentic);
         }
-        self.follow_time(now);
+        self.update_time(now);
         let cookies = self.secrets.map(|secret| cookie_of(&secret, source));
-        if cookies.iter().any(|cookie| parts.has(cookie)) {
-            if !self.allow(source) {
+        if cookies.iter().any(|cookie| parts.has_valid_mac2(cookie)) {
+            if !self.allows_source(source) {
                 return Err(OpenError::RateLimited);
             }
         } else if self.without_cookie >= MAX_WITHOUT_COOKIE {
-            return self.ask(&responder, &parts, &cookies[0]);
+            return self.reply_with_cookie(&responder, &parts, &cookies[0]);
         } else {
             self.without_cookie += 1;
         }
@@ -92,7 +92,7 @@ impl HandshakeGuard {
         Ok(Admission::Handshake(Box::new(initiation)))
     }
 
-    fn ask(
+    fn reply_with_cookie(
         &self,
         responder: &[u8; 32],
         parts: &Parts<'_>,
@@ -109,7 +109,7 @@ impl HandshakeGuard {
     }
 
     /// Whether one more initiation with a cookie is accepted from a source.
-    fn allow(&mut self, source: &[u8]) -> bool {
+    fn allows_source(&mut self, source: &[u8]) -> bool {
         if let Some(count) = self.from_source.get_mut(source) {
             *count += 1;
             return *count <= MAX_FROM_SOURCE;
@@ -121,7 +121,7 @@ impl HandshakeGuard {
         room
     }
 
-    fn follow_time(&mut self, now: u64) {
+    fn update_time(&mut self, now: u64) {
         if now >= self.second_began + SECOND {
             self.second_began = now;
             self.without_cookie = 0;

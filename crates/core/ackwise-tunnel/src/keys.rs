@@ -8,7 +8,7 @@ use snow::params::DHChoice;
 use snow::resolvers::{CryptoResolver, DefaultResolver};
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::{HEADER, PLAIN_TAG, TAG};
+use crate::{HEADER_LEN, PLAIN_TAG_LEN, TAG_LEN};
 
 /// A static X25519 key pair, as WireGuard uses them. The private key is overwritten with
 /// zeros when this is dropped.
@@ -125,8 +125,8 @@ impl Security {
     /// The number of bytes by which the UDP payload exceeds its bundle.
     pub fn overhead(&self) -> usize {
         match self {
-            Security::Noise { .. } => HEADER + TAG,
-            Security::Plain => HEADER + PLAIN_TAG,
+            Security::Noise { .. } => HEADER_LEN + TAG_LEN,
+            Security::Plain => HEADER_LEN + PLAIN_TAG_LEN,
         }
     }
 }

@@ -51,7 +51,7 @@ mod tunnel;
 
 pub use bundle::{Feedback, Variant};
 pub use decoder::{DecodeError, Decoded, Decoder};
-pub use encoder::{Bundled, Encoder, MAX_CARRIED, MIN_BUNDLE, Pushed};
+pub use encoder::{Bundled, Encoder, MAX_UNCOMPRESSED, MIN_BUNDLE, Pushed};
 pub use handshake_guard::{Admission, HandshakeGuard};
 pub use initiation::{Initiation, is_initiation, is_response};
 pub use keys::{CryptoError, KeyPair, Security, key_from_base64, key_to_base64};
@@ -60,8 +60,8 @@ pub use packets::Packets;
 pub use tunnel::{Actions, Counters, DatagramError, OtherPackets, Source, Tunnel, TunnelConfig};
 
 /// The bytes before the sealed part of a datagram.
-pub const HEADER: usize = 4;
+pub const HEADER_LEN: usize = 4;
 /// The bytes that encryption adds after it.
-pub const TAG: usize = 16;
+pub const TAG_LEN: usize = 16;
 /// The bytes of the check of a session without encryption.
-const PLAIN_TAG: usize = 8;
+const PLAIN_TAG_LEN: usize = 8;

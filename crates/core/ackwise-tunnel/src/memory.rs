@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::mem::size_of;
 
 use crate::Variant;
-use crate::bundle::{MAX_ACKS, MAX_KEPT, MAX_VERSIONS};
+use crate::bundle::{MAX_ACKS, MAX_RECEIVER_VERSIONS, MAX_VERSIONS};
 use crate::entropy::Models;
 use crate::flow_state::State;
 
@@ -20,7 +20,7 @@ pub(crate) type Versions = VecDeque<(u64, State)>;
 /// The number of bundles per round trip, each of which adds a state to a flow.
 const VERSIONS_IN_FLIGHT: usize = 8;
 /// The bytes per flow in addition to its states: its key, and its entries in tables.
-const FLOW: usize = 384;
+const FLOW_BYTES: usize = 384;
 
 /// The bytes that `capacity` elements take.
 pub(crate) const fn bytes_of<T>(capacity: usize) -> usize {
@@ -35,11 +35,11 @@ pub(crate) fn models(kept: &VecDeque<(u64, Box<Models>)>, spare: &[Box<Models>])
 /// The bytes that an honest peer may need: the current session with all its flows, and the session
 /// before it, in which the last bundles arrive.
 pub(crate) fn needed(variant: Variant, max_flows: u16) -> usize {
-    let of_flow = FLOW + 2 * bytes_of::<(u64, State)>(VERSIONS_IN_FLIGHT);
+    let of_flow = FLOW_BYTES + 2 * bytes_of::<(u64, State)>(VERSIONS_IN_FLIGHT);
     let of_bundles = bytes_of::<(u64, State)>(MAX_ACKS) + (1 << 20);
     let of_models = match variant {
         Variant::Aligned => 0,
-        Variant::Entropy => bytes_of::<Models>(MAX_VERSIONS + MAX_KEPT + 4),
+        Variant::Entropy => bytes_of::<Models>(MAX_VERSIONS + MAX_RECEIVER_VERSIONS + 4),
     };
     2 * (usize::from(max_flows) * of_flow + of_bundles + of_models)
 }

@@ -95,12 +95,12 @@ impl Pmtu {
     }
 
     /// Notes a probe that was sent.
-    pub fn sent(&mut self, size: usize, number: u64, now: u64, patience: u64) {
+    pub fn sent(&mut self, size: usize, number: u64, now: u64, timeout: u64) {
         self.raise_at = now + PMTU_RAISE_TIMER;
         self.probe = Some(Probe {
             size,
             number,
-            lost_at: now + patience,
+            lost_at: now + timeout,
         });
     }
 

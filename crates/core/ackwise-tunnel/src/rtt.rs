@@ -24,8 +24,8 @@ struct Sent {
 pub(crate) struct Rtt {
     sent: VecDeque<Sent>,
     /// The smoothed round-trip time and its variation (RFC 6298 §2), in nanoseconds.
-    smoothed: Option<u64>,
-    variation: u64,
+    srtt: Option<u64>,
+    rttvar: u64,
 }
 
 /// The fate of a datagram: its number and length.
@@ -82,28 +82,28 @@ impl Rtt {
     }
 
     fn sample(&mut self, sample: u64) {
-        match &mut self.smoothed {
-            Some(smoothed) => {
-                let error = smoothed.abs_diff(sample);
-                self.variation = (3 * self.variation + error) / 4;
-                *smoothed = (7 * *smoothed + sample) / 8;
+        match &mut self.srtt {
+            Some(srtt) => {
+                let error = srtt.abs_diff(sample);
+                self.rttvar = (3 * self.rttvar + error) / 4;
+                *srtt = (7 * *srtt + sample) / 8;
             }
             None => {
-                self.variation = sample / 2;
-                self.smoothed = Some(sample);
+                self.rttvar = sample / 2;
+                self.srtt = Some(sample);
             }
         }
     }
 
     /// Returns the smoothed round-trip time. It includes the time that the peer delays
     /// feedback.
-    pub fn smoothed(&self) -> Option<u64> {
-        self.smoothed
+    pub fn srtt(&self) -> Option<u64> {
+        self.srtt
     }
 
     /// Returns the time that an answer may take, once a round trip has been measured.
-    pub fn patience(&self) -> Option<u64> {
-        self.smoothed.map(|smoothed| smoothed + 4 * self.variation)
+    pub fn rto(&self) -> Option<u64> {
+        self.srtt.map(|srtt| srtt + 4 * self.rttvar)
     }
 
     /// Forgets the datagrams of the last session.

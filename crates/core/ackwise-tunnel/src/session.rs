@@ -7,7 +7,7 @@ use crate::codec_pair::Codecs;
 use crate::keys::CryptoError;
 use crate::replay_window::ReplayWindow;
 use crate::timers::Timers;
-use crate::{HEADER, TAG};
+use crate::{HEADER_LEN, TAG_LEN};
 
 /// The upper two bits of a message's first byte hold its type, the lower six the receiver's index
 /// of the session. A cookie reply has no index.
@@ -78,7 +78,7 @@ impl Session {
     /// # Errors
     /// The bundle is too long for a datagram.
     pub fn seal(&mut self, bundle: &[u8]) -> Result<Vec<u8>, CryptoError> {
-        let mut datagram = Vec::with_capacity(HEADER + bundle.len() + TAG);
+        let mut datagram = Vec::with_capacity(HEADER_LEN + bundle.len() + TAG_LEN);
         datagram.extend((self.datagrams_sent as u32).to_be_bytes());
         datagram[0] = TRANSPORT_DATA | self.peer_index;
         self.cipher

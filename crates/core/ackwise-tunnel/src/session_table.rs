@@ -8,7 +8,7 @@ use crate::codec_pair::Codecs;
 use crate::handshake::{Established, Handshake};
 use crate::initiation::{Initiation, Payload};
 use crate::keys::{CryptoError, KeyPair, Security};
-use crate::mac::{self, Cookie, MAC, Parts, open_cookie, responder_key};
+use crate::mac::{self, Cookie, MAC_LEN, Parts, open_cookie, responder_key};
 use crate::open_error::OpenError;
 use crate::session::{
     COOKIE_REPLY, HANDSHAKE_INITIATION, HANDSHAKE_RESPONSE, INDEX_MASK, Session, TRANSPORT_DATA,
@@ -16,7 +16,7 @@ use crate::session::{
 use crate::timers::{
     COOKIE_LIFETIME, FIRST_REKEY_TIMEOUT, REKEY_TIMEOUT, Timers, UNCONFIRMED_GRACE,
 };
-use crate::{HEADER, Variant};
+use crate::{HEADER_LEN, Variant};
 
 /// The current session, the last one, and those in which the peer has yet to prove that it
 /// has the keys.
@@ -50,7 +50,7 @@ pub(crate) struct SessionConfig {
 struct Initiated {
     index: u8,
     handshake: Handshake,
-    mac1: [u8; MAC],
+    mac1: [u8; MAC_LEN],
     at: u64,
 }
 
@@ -68,10 +68,10 @@ pub(crate) struct SessionTable {
     /// The time in nanoseconds since 1970 at which the clock of this end is 0.
     unix_offset: u64,
     /// The timestamp of the last initiation that this end made.
-    last_stamp: u64,
+    last_timestamp: u64,
     /// The timestamp of the last initiation that was answered. With encryption, only newer ones are
     /// accepted.
-    peer_stamp: Option<u64>,
+    peer_timestamp: Option<u64>,
     sessions: Vec<Session>,
     /// The index of the session that datagrams are sent in.
     current: Option<u8>,
@@ -87,8 +87,8 @@ impl SessionTable {
             attempts: 0,
             cookie: None,
             unix_offset: 0,
-            last_stamp: 0,
-            peer_stamp: None,
+            last_timestamp: 0,
+            peer_timestamp: None,
             sessions: Vec::new(),
             current: None,
             last_index: 0,
@@ -145,8 +145,8 @@ impl SessionTable {
     pub fn initiate(&mut self, now: u64) -> Result<Vec<u8>, CryptoError> {
         let index = self.new_index();
         // After a clock was set back, the peer must not take this initiation for a replay.
-        self.last_stamp = (self.last_stamp + 1).max(now.saturating_add(self.unix_offset));
-        let payload = self.payload(index, self.last_stamp).to_bytes();
+        self.last_timestamp = (self.last_timestamp + 1).max(now.saturating_add(self.unix_offset));
+        let payload = self.payload(index, self.last_timestamp).to_bytes();
         let (handshake, message) = Handshake::initiate(&self.config.security, &payload)?;
         let mut datagram = vec![HANDSHAKE_INITIATION, 0, 0, 0];
         datagram.extend(message);
@@ -164,11 +164,11 @@ impl SessionTable {
         Ok(datagram)
     }
 
-    fn payload(&self, index: u8, stamp: u64) -> Payload {
+    fn payload(&self, index: u8, timestamp: u64) -> Payload {
         Payload {
             index,
             max_flows: self.config.max_flows,
-            stamp,
+            timestamp,
         }
     }
 
@@ -195,7 +195,7 @@ impl SessionTable {
         plain: &mut Vec<u8>,
     ) -> Result<Opened, OpenError> {
         let (header, rest) = datagram
-            .split_first_chunk::<HEADER>()
+            .split_first_chunk::<HEADER_LEN>()
             .ok_or(OpenError::UnknownType)?;
         let index = header[0] & INDEX_MASK;
         match header[0] & !INDEX_MASK {
@@ -250,7 +250,7 @@ impl SessionTable {
         let first = !std::mem::replace(&mut session.confirmed, true);
         // The peer sends in this session. It may not have the current one if that is silent.
         if first || self.current().is_some_and(|current| current.silent) {
-            self.use_from_now(index, now);
+            self.make_current(index, now);
         }
         Ok(number)
     }
@@ -258,7 +258,7 @@ impl SessionTable {
     /// Reads and answers an initiation, and returns the response.
     fn respond(&mut self, datagram: &[u8], now: u64) -> Result<Vec<u8>, OpenError> {
         let parts = Parts::of(datagram).ok_or(OpenError::UnknownType)?;
-        if !parts.knows(&responder_key(&self.config.security, true)) {
+        if !parts.has_valid_mac1(&responder_key(&self.config.security, true)) {
             return Err(OpenError::NotAuthentic);
         }
         let initiation = Initiation::read(self.keys.as_ref(), datagram)?;
@@ -275,7 +275,10 @@ impl SessionTable {
             if initiation.peer() != Some(peer.as_slice()) {
                 return Err(OpenError::NotAuthentic);
             }
-            if self.peer_stamp.is_some_and(|last| theirs.stamp <= last) {
+            if self
+                .peer_timestamp
+                .is_some_and(|last| theirs.timestamp <= last)
+            {
                 return Err(OpenError::Replayed);
             }
         }
@@ -285,7 +288,7 @@ impl SessionTable {
         let index = self.new_index();
         let response = initiation.respond(self.payload(index, 0));
         let response = response.map_err(|_| OpenError::NotAuthentic)?;
-        self.peer_stamp = Some(theirs.stamp);
+        self.peer_timestamp = Some(theirs.timestamp);
         self.add(index, theirs, response.established, false, now);
         let mut datagram = vec![HANDSHAKE_RESPONSE | theirs.index, 0, 0, 0];
         datagram.extend(response.message);
@@ -311,7 +314,7 @@ impl SessionTable {
         self.attempts = 0;
         self.make_room(true, now);
         self.add(index, theirs, established, true, now);
-        self.use_from_now(index, now);
+        self.make_current(index, now);
         Ok(())
     }
 
@@ -355,7 +358,7 @@ impl SessionTable {
     /// Makes a session the current one, unless both ends initiated one at the same time: then both
     /// use the one with the lower tie-break. If the same end initiated both, it has forgotten the
     /// first, and the second is used.
-    fn use_from_now(&mut self, index: u8, now: u64) {
+    fn make_current(&mut self, index: u8, now: u64) {
         let Some(session) = self.get(index) else {
             return;
         };
@@ -383,7 +386,7 @@ impl SessionTable {
     }
 
     /// Frees memory if the codecs take too much. The current session loses least.
-    pub fn bound_memory(&mut self) {
+    pub fn enforce_memory_limit(&mut self) {
         if self.memory() <= self.config.max_memory {
             return;
         }
@@ -550,7 +553,7 @@ mod tests {
         let mut initiator = sessions(&a, &b);
         let initiation = initiator.initiate(0).expect("random numbers");
         // mac2 at the end is not checked: without a cookie it is left zero.
-        for bit in 0..8 * (initiation.len() - MAC) {
+        for bit in 0..8 * (initiation.len() - MAC_LEN) {
             let mut bad = initiation.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
             assert!(

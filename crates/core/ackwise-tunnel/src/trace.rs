@@ -21,12 +21,12 @@ pub enum Recorded {
     /// Eight bbr downloads over IPv4 with 5 % loss, so that nearly every ACK has SACK blocks.
     Sack,
     /// The start of eight cubic downloads over IPv6 with 0.2 % loss.
-    Six,
+    Ipv6,
 }
 
 impl Recorded {
     /// All recordings.
-    pub const ALL: [Recorded; 3] = [Recorded::Plain, Recorded::Sack, Recorded::Six];
+    pub const ALL: [Recorded; 3] = [Recorded::Plain, Recorded::Sack, Recorded::Ipv6];
 
     /// Returns the ACKs of a recording.
     ///
@@ -36,7 +36,7 @@ impl Recorded {
         let bytes: &[u8] = match self {
             Recorded::Plain => include_bytes!("../traces/plain.pcap.gz"),
             Recorded::Sack => include_bytes!("../traces/sack.pcap.gz"),
-            Recorded::Six => include_bytes!("../traces/six.pcap.gz"),
+            Recorded::Ipv6 => include_bytes!("../traces/six.pcap.gz"),
         };
         read_pcap(bytes)
     }
@@ -63,7 +63,7 @@ pub enum TraceError {
 }
 
 /// The largest capture in bytes, after decompression.
-const LIMIT: u64 = 1 << 30;
+const MAX_CAPTURE_BYTES: u64 = 1 << 30;
 
 /// Reads the pure ACKs of a pcap file, which may be compressed with gzip. Truncated frames are
 /// skipped.
@@ -74,7 +74,7 @@ pub fn read_pcap(file: &[u8]) -> Result<Vec<TracedPacket>, TraceError> {
     let mut unpacked = Vec::new();
     let file = if file.starts_with(&[0x1f, 0x8b]) {
         let gzip = flate2::read::MultiGzDecoder::new(file);
-        gzip.take(LIMIT).read_to_end(&mut unpacked)?;
+        gzip.take(MAX_CAPTURE_BYTES).read_to_end(&mut unpacked)?;
         &unpacked
     } else {
         file

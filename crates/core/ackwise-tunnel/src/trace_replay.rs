@@ -10,7 +10,7 @@ use crate::{Decoder, Encoder, Feedback, Packets, Variant};
 
 /// The bytes of a datagram in addition to the bundle: the headers of IPv4 and UDP (28), the header
 /// of the datagram (4) and the tag (16).
-pub const OVERHEAD: usize = 28 + crate::HEADER + crate::TAG;
+pub const OVERHEAD: usize = 28 + crate::HEADER_LEN + crate::TAG_LEN;
 
 /// The parameters of a replay.
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ pub struct ReplayConfig {
     /// The number of flows whose state both ends keep.
     pub max_flows: u16,
     /// The largest bundle, in bytes.
-    pub room: usize,
+    pub max_bundle: usize,
     /// The time from which bytes are counted.
     pub count_from_ns: u64,
 }
@@ -50,7 +50,7 @@ impl ReplayConfig {
             duplicate: Probability::ZERO,
             seed: 1,
             max_flows: 1024,
-            room: 1400,
+            max_bundle: 1400,
             count_from_ns: 0,
         }
     }
@@ -171,9 +171,9 @@ impl Run<'_> {
     fn release(&mut self, now: u64) {
         while !self.encoder.is_empty() {
             self.number += 1;
-            let mut bytes = Vec::with_capacity(self.config.room);
+            let mut bytes = Vec::with_capacity(self.config.max_bundle);
             let started = Instant::now();
-            let room = self.config.room;
+            let room = self.config.max_bundle;
             let made = self.encoder.finish(self.number, None, room, &mut bytes);
             self.outcome.mux += started.elapsed();
             self.outcome.bundles += 1;

@@ -173,7 +173,7 @@ impl Tunnel {
 
     /// Returns the current multiplexing period in nanoseconds.
     pub fn period(&self) -> u64 {
-        let by_rtt = self.rtt.smoothed().map(|rtt| rtt / PERIODS_PER_RTT);
+        let by_rtt = self.rtt.srtt().map(|rtt| rtt / PERIODS_PER_RTT);
         match by_rtt.filter(|_| self.config.follow_rtt) {
             Some(by_rtt) => by_rtt.max(MIN_PERIOD).min(self.config.period),
             None => self.config.period,
@@ -200,7 +200,7 @@ impl Tunnel {
 
     /// Returns the smoothed round-trip time of the tunnel in nanoseconds, once it is known.
     pub fn rtt(&self) -> Option<u64> {
-        self.rtt.smoothed()
+        self.rtt.srtt()
     }
 
     /// Returns the age of the current session in nanoseconds.

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use ackwise_tunnel::{Decoder, Encoder, MAX_CARRIED, MIN_BUNDLE, Packets, Pushed, Variant};
+use ackwise_tunnel::{Decoder, Encoder, MAX_UNCOMPRESSED, MIN_BUNDLE, Packets, Pushed, Variant};
 use proptest::prelude::*;
 
 /// A change to the flow's next packet.
@@ -224,7 +224,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         12 => (0..6_u8, change()).prop_map(|(flow, change)| Step::Packet(flow, change)),
         1 => prop::collection::vec(any::<u8>(), 0..80).prop_map(Step::Other),
-        1 => (0..=MAX_CARRIED).prop_map(|len| Step::Other(vec![len as u8; len])),
+        1 => (0..=MAX_UNCOMPRESSED).prop_map(|len| Step::Other(vec![len as u8; len])),
         4 => (any::<u8>(), 0..6_u8, MIN_BUNDLE..1500)
             .prop_map(|(fate, late, room)| Step::Bundle { fate, late, room }),
         3 => any::<bool>().prop_map(|lost| Step::Feedback { lost }),
@@ -296,7 +296,7 @@ impl Harness {
             let decoded = self.decoder.decode(self.number, &bytes, &mut packets);
             decoded.expect("nothing is missing");
         }
-        same(&std::mem::take(&mut self.waiting), &packets);
+        assert_same(&std::mem::take(&mut self.waiting), &packets);
     }
 
     fn deliver(&mut self) {
@@ -308,7 +308,7 @@ impl Harness {
             }
             let mut packets = Packets::default();
             match self.decoder.decode(number, &bytes, &mut packets) {
-                Ok(_) => same(&inside, &packets),
+                Ok(_) => assert_same(&inside, &packets),
                 Err(ackwise_tunnel::DecodeError::Duplicate) => assert!(packets.is_empty()),
                 Err(error) => panic!("bundle {number} arrived: {error}"),
             }
@@ -317,7 +317,7 @@ impl Harness {
 }
 
 /// Asserts that these are the packets that went in, each flow in order.
-fn same(inside: &[Sent], packets: &Packets) {
+fn assert_same(inside: &[Sent], packets: &Packets) {
     assert_eq!(inside.len(), packets.len());
     type Sides<'a> = (Vec<&'a [u8]>, Vec<&'a [u8]>);
     let mut flows: HashMap<u32, Sides> = HashMap::new();

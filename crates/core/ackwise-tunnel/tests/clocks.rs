@@ -97,7 +97,7 @@ impl Harness {
     }
 
     /// Soon both ends hear each other again, and all ACKs travel in bundles.
-    fn is_well(&mut self, acks: &[TracedPacket]) {
+    fn assert_recovers(&mut self, acks: &[TracedPacket]) {
         self.pass(3 * SECOND);
         assert!(self.ends.iter().all(Tunnel::is_up));
         let outside = self.bypass;
@@ -107,7 +107,7 @@ impl Harness {
 
     /// Immediately after the clock of one end jumped. If that end forgot the session because of it,
     /// what the other end sends in it before noticing is lost, as if the end had restarted.
-    fn copes(&mut self, acks: &[TracedPacket], jump: u64) {
+    fn assert_copes(&mut self, acks: &[TracedPacket], jump: u64) {
         let arrived = self.carry(acks);
         let least = if jump < FORGOTTEN {
             acks.len()
@@ -118,7 +118,7 @@ impl Harness {
             (least..=acks.len()).contains(&arrived),
             "{arrived} after {jump}"
         );
-        self.is_well(acks);
+        self.assert_recovers(acks);
     }
 }
 
@@ -127,12 +127,12 @@ fn clocks_that_jump_ahead() {
     let trace = Recorded::Plain.read().expect("recorded");
     let acks = &trace[..200];
     let mut net = Harness::new();
-    net.is_well(acks);
+    net.assert_recovers(acks);
     // A second; longer than sessions are kept; longer than they are used; an hour; a month.
     for jump in [1, 20, 200, 3600, 30 * 86_400].map(|seconds| seconds * SECOND) {
         for end in 0..2 {
             net.ahead[end] += jump;
-            net.copes(acks, jump);
+            net.assert_copes(acks, jump);
         }
     }
 }
@@ -143,12 +143,12 @@ fn an_end_that_stood_still() {
     let trace = Recorded::Plain.read().expect("recorded");
     let acks = &trace[..200];
     let mut net = Harness::new();
-    net.is_well(acks);
+    net.assert_recovers(acks);
     for still in [1, 20, 400].map(|seconds| seconds * SECOND) {
         for end in 0..2 {
             // The other end continues; what was in flight waited in the socket.
             net.ahead[1 - end] += still;
-            net.copes(acks, still);
+            net.assert_copes(acks, still);
         }
     }
 }
@@ -160,9 +160,9 @@ fn clocks_that_jump_back() {
     let acks = &trace[..200];
     let mut net = Harness::new();
     net.ahead = [10_000 * SECOND; 2];
-    net.is_well(acks);
+    net.assert_recovers(acks);
     for end in 0..2 {
         net.ahead[end] -= SECOND;
-        net.copes(acks, 0);
+        net.assert_copes(acks, 0);
     }
 }

@@ -4,7 +4,7 @@
 use ackwise_rng::Rng;
 use ackwise_tunnel::trace::{Recorded, TracedPacket};
 use ackwise_tunnel::trace_replay::{ReplayConfig, replay};
-use ackwise_tunnel::{Decoder, Encoder, MAX_CARRIED, MIN_BUNDLE, Packets, Pushed, Variant};
+use ackwise_tunnel::{Decoder, Encoder, MAX_UNCOMPRESSED, MIN_BUNDLE, Packets, Pushed, Variant};
 
 mod harness;
 
@@ -99,7 +99,11 @@ fn the_longest_things_fit_the_smallest_bundles() {
             for seen in slice {
                 let mut packet = seen.packet.to_vec();
                 match rng.below(3) {
-                    0 => packet = (0..MAX_CARRIED).map(|_| rng.below(256) as u8).collect(),
+                    0 => {
+                        packet = (0..MAX_UNCOMPRESSED)
+                            .map(|_| rng.below(256) as u8)
+                            .collect()
+                    }
                     // Every option is different, so nothing can be predicted.
                     1 => packet[20..]
                         .iter_mut()

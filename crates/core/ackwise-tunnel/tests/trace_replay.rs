@@ -89,6 +89,6 @@ fn more_flows_than_there_is_room_for() {
 #[test]
 fn small_datagrams() {
     for variant in VARIANTS {
-        run(Recorded::Sack, |r| r.room = 800, variant);
+        run(Recorded::Sack, |r| r.max_bundle = 800, variant);
     }
 }

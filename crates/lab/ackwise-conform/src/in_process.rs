@@ -201,7 +201,7 @@ impl Packet for Waiting {
         self.segment
     }
 
-    fn forge(&self, _back: u32) -> Option<Self> {
+    fn synthesize(&self, _back: u32) -> Option<Self> {
         None
     }
 }

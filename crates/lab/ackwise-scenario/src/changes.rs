@@ -139,7 +139,7 @@ pub(crate) fn delay(section: &Section<'_>, direction: &mut Direction) {
                 direction.delay = WRONG_DELAY;
                 return;
             };
-            direction.delay = Duration::from_nanos(changing.delay.least());
+            direction.delay = Duration::from_nanos(changing.delay.min_delay());
             direction.delay_changes = Some(Arc::new(changing.delay));
             direction.outages = changing.outages.map(Arc::new);
         }

@@ -99,10 +99,10 @@ fn fuzz_scenario_file() {
     let target = Target {
         name: "scenario",
         corpus: corpus(env!("CARGO_MANIFEST_DIR"), "scenario"),
-        more,
-        words: &words,
-        longest: 16 << 10,
+        extra_files: more,
+        dictionary: &words,
+        max_len: 16 << 10,
     };
     let seen = target.run(|bytes| said(&String::from_utf8_lossy(bytes)));
-    assert!(seen.sayings > 50, "{seen:?}");
+    assert!(seen.messages > 50, "{seen:?}");
 }

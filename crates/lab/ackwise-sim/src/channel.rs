@@ -56,7 +56,7 @@ impl ackwise_queue::Packet for Packet {
         (!self.flags.contains(Flags::UDP)).then(|| segment::segment(self, SHIFT))
     }
 
-    fn forge(&self, back: u32) -> Option<Packet> {
+    fn synthesize(&self, back: u32) -> Option<Packet> {
         let ack = self.ack.checked_sub(u64::from(back))?;
         let mut forged = *self;
         forged.ack = ack;
@@ -75,7 +75,7 @@ pub fn config(
     header: u32,
     connections: &dyn Fn(&str) -> Vec<FlowId>,
 ) -> ChannelConfig<FlowKey> {
-    let what = |what: &What| Select {
+    let select = |what: &What| Select {
         pure_acks: what.pure_acks,
         flows: what
             .flows
@@ -88,7 +88,7 @@ pub fn config(
         queue: queue(direction, &link),
         header,
         police: direction.police.as_ref().map(|police| PoliceConfig {
-            how: match police.how {
+            mode: match police.how {
                 PoliceHow::Bucket(bucket) => PoliceMode::Bucket {
                     rate_bps: bucket.rate_bps,
                     burst_bytes: bucket.burst,
@@ -102,7 +102,7 @@ pub fn config(
                     drop: Probability::from_fraction(drop),
                 },
             },
-            what: what(&police.what),
+            select: select(&police.what),
         }),
         shape: direction.shape.as_ref().map(|shape| {
             let Shape {
@@ -113,13 +113,13 @@ pub fn config(
                 burst_bytes: bucket.burst,
                 length: length(bucket),
                 limit: packets as usize,
-                what: what(&shape.what),
+                select: select(&shape.what),
             }
         }),
         mux: direction
             .mux
             .as_ref()
-            .and_then(|config| mux(config, what(&config.what))),
+            .and_then(|config| mux(config, select(&config.what))),
         reconstruct: direction.reconstruct.map(reconstruct),
         link,
     }
@@ -140,8 +140,8 @@ fn queue(direction: &LinkDirection, link: &LinkConfig) -> QueueConfig {
     }
 }
 
-fn mux(mux: &Mux, what: Select<FlowKey>) -> Option<MuxConfig<FlowKey>> {
-    let [head, each] = mux.sizes;
+fn mux(mux: &Mux, select: Select<FlowKey>) -> Option<MuxConfig<FlowKey>> {
+    let [header_bytes, packet_bytes] = mux.sizes;
     Some(MuxConfig {
         // A period of zero is refused when the file is read.
         period: NonZeroU64::new(nanos(mux.period))?,
@@ -155,9 +155,12 @@ fn mux(mux: &Mux, what: Select<FlowKey>) -> Option<MuxConfig<FlowKey>> {
             .and_then(NonZeroU32::new)
             .unwrap_or(MuxConfig::<FlowKey>::MAX_PACKETS),
         max_bytes: mux.max_size,
-        sizes: BundleSizes { head, each },
+        sizes: BundleSizes {
+            header_bytes,
+            packet_bytes,
+        },
         compress: mux.compress,
-        what,
+        select,
     })
 }
 

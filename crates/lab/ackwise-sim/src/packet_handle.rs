@@ -82,8 +82,8 @@ impl ackwise_queue::Packet for PacketHandle {
         (**self).segment()
     }
 
-    fn forge(&self, back: u32) -> Option<PacketHandle> {
-        Some(PacketHandle::new((**self).forge(back)?, self.route()))
+    fn synthesize(&self, back: u32) -> Option<PacketHandle> {
+        Some(PacketHandle::new((**self).synthesize(back)?, self.route()))
     }
 }
 

@@ -340,7 +340,7 @@ fn queues(scenario: &Scenario, network: &Simulation, recorder: &Recorder) -> Vec
 
 /// The record of a queue and of the boxes beside it.
 fn queue(name: String, wire: &Wire, span: Nanos) -> QueueRecord {
-    let (stats, boxes) = (wire.link().stats(), wire.boxes());
+    let (stats, boxes) = (wire.link().stats(), wire.middleboxes());
     let managed = wire.link().queue().stats();
     let policed = boxes.police.map(|police| police.dropped);
     let shaped = boxes.shape.map(|shape| shape.dropped);
@@ -354,7 +354,7 @@ fn queue(name: String, wire: &Wire, span: Nanos) -> QueueRecord {
         early_drops: managed.early_drops + managed.forced_drops,
         filtered: (stats.filtered > 0).then_some(stats.filtered),
         policed: [policed, shaped].into_iter().flatten().reduce(|a, b| a + b),
-        reconstructed: boxes.reconstruct.map(|made| made.made),
+        reconstructed: boxes.reconstruct.map(|made| made.generated),
         mux: boxes.mux.map(|mux| mux_record(&mux)),
         losses: Some(stats.dropped_wire),
         ..QueueRecord::default()

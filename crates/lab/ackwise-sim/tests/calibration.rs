@@ -165,7 +165,7 @@ fn found(load: &Load, scenario: &Scenario, seed: u64, factor: f64) -> Found {
     let mut found = Found::default();
     let judge = |blocks: &[Outcome]| {
         let pair = blocks.len() / 2;
-        for metric in judge().found(blocks) {
+        for metric in judge().certain_effects(blocks) {
             found.any.get_or_insert(pair);
             if metric.name == "data" {
                 found.data.get_or_insert(pair);

@@ -119,7 +119,7 @@ impl Delay {
         let sent = self.sent.get(&0, 0).map_err(io::Error::other)?;
         Ok(Sent {
             bytes: sent.bytes,
-            lengths: sent.lengths,
+            squared_lengths: sent.lengths,
         })
     }
 

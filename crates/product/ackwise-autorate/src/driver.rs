@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ackwise_bandwidth::{self as bandwidth, Bounds, Estimator, Look, Nanos};
+use ackwise_bandwidth::{self as bandwidth, Bounds, Estimator, Nanos, Observation};
 use ackwise_netdev::clock::{monotonic_ns, thread_cpu_ns};
 use ackwise_netdev::daemon::{Ended, Lifecycle, Worker, drop_realtime};
 use ackwise_netdev::janitor::RateSetter;
@@ -362,7 +362,7 @@ impl Thread {
         }
         let sample = self.all.delay.sample().map_err(|e| unreadable(&e))?;
         let sent = self.all.delay.sent().map_err(|e| unreadable(&e))?;
-        let bps = self.estimator.observe(&Look {
+        let bps = self.estimator.observe(&Observation {
             at_ns: monotonic_ns(),
             sent,
             backlog_bytes: self.backlog.map_or(0, |it| it.bytes),

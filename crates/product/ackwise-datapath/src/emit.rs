@@ -236,7 +236,7 @@ fn send(injection: &Injection, ifindex: u32, e: &sys::aw_emit, shared: &Shared) 
     let packet = &mut frame[l2..];
     if checksum::complete_tcp(packet) {
         shared.checksums_filled.fetch_add(1, Ordering::Relaxed);
-    } else if !checksum::is_tcp_right(packet) {
+    } else if !checksum::is_tcp_correct(packet) {
         shared.checksums_wrong.fetch_add(1, Ordering::Relaxed);
     }
     insert_tag(&mut frame, l2, e);

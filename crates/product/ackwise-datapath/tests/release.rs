@@ -123,7 +123,8 @@ fn with_a_held_ack(a: &Datapath, mut round: impl FnMut()) {
 fn send_merged(frame: &[u8], l4: usize, size: u16) {
     let v6 = frame[14] >> 4 == 6;
     let addresses = if v6 { &frame[22..54] } else { &frame[26..34] };
-    let pseudo = checksum::sum(addresses) + checksum::pseudo(protocol::TCP, frame.len() - l4);
+    let pseudo =
+        checksum::sum(addresses) + checksum::pseudo_header(protocol::TCP, frame.len() - l4);
     let mut packet = vec![1, if v6 { 4 } else { 1 }]; // VIRTIO_NET_HDR_F_NEEDS_CSUM, GSO_TCPV4 or V6
     for word in [(l4 + 20) as u16, size, l4 as u16, 16] {
         packet.extend(word.to_ne_bytes());
@@ -131,7 +132,7 @@ fn send_merged(frame: &[u8], l4: usize, size: u16) {
     let start = packet.len();
     packet.extend(frame);
     let field = start + l4 + 16;
-    packet[field..field + 2].copy_from_slice(&checksum::finish(pseudo).map(|byte| !byte));
+    packet[field..field + 2].copy_from_slice(&checksum::fold(pseudo).map(|byte| !byte));
     let socket = packet_socket::open(Layer::Link).expect("a packet socket");
     sockopt::set_int(&socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1).expect("an option");
     let to = Destination {

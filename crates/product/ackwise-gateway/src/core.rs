@@ -95,8 +95,8 @@ impl Core {
 
     /// Records that nobody moved frames until `now`. The link was idle meanwhile, and making up for
     /// that would only fill the queue of the modem behind it.
-    pub fn stood_still(&mut self, now: Nanos) {
-        self.link.stood_still(now);
+    pub fn stalled_until(&mut self, now: Nanos) {
+        self.link.stalled_until(now);
     }
 
     /// Enqueues a frame of `len` bytes in `buffer` that arrived at `now`.
@@ -375,7 +375,7 @@ mod tests {
             offer(&mut core, &ack_v4(21, 80, n, &[0; 1460]), 0);
         }
         assert_eq!(released(&mut core, 30 * MS).len(), 2);
-        core.stood_still(5_000 * MS);
+        core.stalled_until(5_000 * MS);
         // The packet that was being sent.
         assert_eq!(released(&mut core, 5_000 * MS).len(), 1);
         assert_eq!(released(&mut core, 5_014 * MS).len(), 0);
@@ -384,7 +384,7 @@ mod tests {
         while let Some(due) = core.wakeup() {
             released(&mut core, due);
         }
-        core.stood_still(20_000 * MS);
+        core.stalled_until(20_000 * MS);
         offer(&mut core, &ack_v4(21, 80, 0, &[0; 1460]), 20_001 * MS);
         assert_eq!(core.wakeup(), Some(20_016 * MS));
     }

@@ -73,7 +73,7 @@ impl Forwarder {
             }
             let turn = monotonic_ns();
             if turn - std::mem::replace(&mut last_turn, turn) > STOOD_STILL {
-                self.core.stood_still(turn);
+                self.core.stalled_until(turn);
             }
             let Ok(read) = self.receive() else {
                 return Ended::DeviceGone;

@@ -202,7 +202,7 @@ impl Packet for FrameBuf {
         match Ip::read(bytes) {
             Some(Ip::V4(ip)) => {
                 let (old, new) = ([bytes[0], ip.tos()], [bytes[0], ip.tos() | CE]);
-                let sum = checksum::changed(ip.checksum(), old, new);
+                let sum = checksum::update(ip.checksum(), old, new);
                 bytes[1] |= CE;
                 bytes[10..12].copy_from_slice(&sum);
             }
@@ -219,7 +219,7 @@ impl Packet for FrameBuf {
     }
 
     /// ACKs are not reconstructed here.
-    fn forge(&self, _back: u32) -> Option<Self> {
+    fn synthesize(&self, _back: u32) -> Option<Self> {
         None
     }
 }

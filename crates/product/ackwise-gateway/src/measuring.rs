@@ -1,7 +1,7 @@
 //! Measures what the link behind the gateway carries, and sets the rate by it.
 
 use ackwise_autorate::Delay;
-use ackwise_bandwidth::{Bounds, Estimator, Look};
+use ackwise_bandwidth::{Bounds, Estimator, Observation};
 use ackwise_netdev::{AttachMode, Interface};
 use ackwise_queue::Nanos;
 
@@ -54,7 +54,7 @@ impl Measuring {
         let drops = core.drops();
         let has_dropped = drops != std::mem::replace(&mut self.drops, drops);
         let seen = delay.sample().and_then(|sample| {
-            Ok(Look {
+            Ok(Observation {
                 at_ns: now,
                 sent: delay.sent()?,
                 backlog_bytes: core.waiting().bytes,

@@ -399,8 +399,8 @@ mod tests {
         ackwise_fuzz::Target {
             name,
             corpus: ackwise_fuzz::corpus(env!("CARGO_MANIFEST_DIR"), name),
-            more: Vec::new(),
-            words: &[
+            extra_files: Vec::new(),
+            dictionary: &[
                 "{",
                 "}",
                 "[",
@@ -421,7 +421,7 @@ mod tests {
                 "-0",
                 "18446744073709551616",
             ],
-            longest,
+            max_len: longest,
         }
     }
 
@@ -444,7 +444,7 @@ mod tests {
                 }
             }
         });
-        assert!(seen.sayings >= 5, "{seen:?}");
+        assert!(seen.messages >= 5, "{seen:?}");
     }
 
     fn texts(value: &Value, see: &mut impl FnMut(&str)) {
@@ -482,7 +482,7 @@ mod tests {
             assert_eq!(from_json::<Value>(&written).unwrap(), answer);
             vec!["fine".to_owned()]
         });
-        assert!(seen.sayings >= 5, "{seen:?}");
+        assert!(seen.messages >= 5, "{seen:?}");
     }
 
     /// A client that sends its request byte by byte delays others no longer than a silent one.

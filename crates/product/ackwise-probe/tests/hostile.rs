@@ -93,8 +93,8 @@ fn any_bytes_are_read_or_refused() {
     let target = Target {
         name: "probe-protocol",
         corpus: corpus.into(),
-        more: Vec::new(),
-        words: &[
+        extra_files: Vec::new(),
+        dictionary: &[
             "\u{1}",
             "\u{2}",
             "{\"hello\":{\"version\":1}}",
@@ -104,7 +104,7 @@ fn any_bytes_are_read_or_refused() {
             "[",
             "{",
         ],
-        longest: 400,
+        max_len: 400,
     };
     let summary = target.run(|input| {
         let request = read::<Request>(&mut &input[..], MAX_REQUEST);
@@ -123,7 +123,7 @@ fn any_bytes_are_read_or_refused() {
         }
         all
     });
-    assert!(summary.sayings > 8, "{summary:?}");
+    assert!(summary.messages > 8, "{summary:?}");
 }
 
 #[test]

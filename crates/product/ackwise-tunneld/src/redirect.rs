@@ -7,7 +7,7 @@ use std::time::Duration;
 use ackwise_config::tunnel::{OtherPackets, Tunnel as Config};
 use ackwise_headers::{checksum, ip_offset};
 use ackwise_netdev::{AttachMode, Interface, Role, TunDevice};
-use ackwise_tunnel::MAX_CARRIED;
+use ackwise_tunnel::MAX_UNCOMPRESSED;
 
 use crate::Error;
 use crate::hook::{Acks, Hook, Installed, Options, ProgramState};
@@ -56,7 +56,7 @@ impl Redirect {
             mark: config.fwmark,
             max_other: match config.other_packets {
                 OtherPackets::Bypass => 0,
-                OtherPackets::Carry => MAX_CARRIED as u32,
+                OtherPackets::Carry => MAX_UNCOMPRESSED as u32,
             },
         };
         let peers = config.peers.iter().zip(0..);

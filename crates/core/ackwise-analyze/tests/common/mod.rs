@@ -4,7 +4,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use ackwise_analyze::{Analysis, Analyzer, CaptureError, End, Options, Packet, read};
+use ackwise_analyze::{Analysis, Analyzer, CaptureError, Options, Packet, ReadSummary, read};
 
 pub const CAPTURES: [&str; 2] = ["loss.pcap", "ipv6.pcap"];
 
@@ -15,15 +15,15 @@ pub fn capture(name: &str) -> Vec<u8> {
 
 /// A packet that owns its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct OwnedPacket {
     pub at_ns: u64,
     pub wire_len: u32,
     pub bytes: Vec<u8>,
 }
 
-impl Kept {
-    pub fn of(packet: &Packet<'_>) -> Kept {
-        Kept {
+impl OwnedPacket {
+    pub fn of(packet: &Packet<'_>) -> OwnedPacket {
+        OwnedPacket {
             at_ns: packet.at_ns,
             wire_len: packet.wire_len,
             bytes: packet.bytes.to_vec(),
@@ -31,9 +31,9 @@ impl Kept {
     }
 }
 
-pub fn packets(source: impl Read + Send) -> Result<(Vec<Kept>, End), CaptureError> {
+pub fn packets(source: impl Read + Send) -> Result<(Vec<OwnedPacket>, ReadSummary), CaptureError> {
     let mut all = Vec::new();
-    let end = read(source, &mut |packet| all.push(Kept::of(packet)))?;
+    let end = read(source, &mut |packet| all.push(OwnedPacket::of(packet)))?;
     Ok((all, end))
 }
 
@@ -59,7 +59,7 @@ fn put(out: &mut Vec<u8>, big_endian: bool, value: u64, bytes: usize) {
 }
 
 /// A pcap file; in nanoseconds if `nanoseconds` is set.
-pub fn pcap(packets: &[Kept], link: u32, big_endian: bool, nanoseconds: bool) -> Vec<u8> {
+pub fn pcap(packets: &[OwnedPacket], link: u32, big_endian: bool, nanoseconds: bool) -> Vec<u8> {
     let mut out = Vec::new();
     let magic = if nanoseconds {
         0xa1b2_3c4d
@@ -104,14 +104,14 @@ fn block(out: &mut Vec<u8>, big_endian: bool, kind: u64, body: &[u8]) {
 }
 
 /// A pcapng file with one section whose interface counts nanoseconds.
-pub fn pcapng(packets: &[Kept], link: u32, big_endian: bool) -> Vec<u8> {
+pub fn pcapng(packets: &[OwnedPacket], link: u32, big_endian: bool) -> Vec<u8> {
     pcapng_with_clock(packets, link, big_endian, 9, 1_000_000_000)
 }
 
 /// A pcapng file with one section whose interface has a clock with this resolution, as the option
 /// `if_tsresol` gives it.
 pub fn pcapng_with_clock(
-    packets: &[Kept],
+    packets: &[OwnedPacket],
     link: u32,
     big_endian: bool,
     resolution: u8,
@@ -152,7 +152,7 @@ pub fn pcapng_with_clock(
 }
 
 /// A pcapng file of simple packet blocks, which have no time.
-pub fn pcapng_without_times(packets: &[Kept], link: u32) -> Vec<u8> {
+pub fn pcapng_without_times(packets: &[OwnedPacket], link: u32) -> Vec<u8> {
     let mut out = pcapng(&[], link, false);
     for p in packets {
         let mut body = Vec::new();

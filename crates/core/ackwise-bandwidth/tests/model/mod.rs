@@ -4,17 +4,17 @@
 
 use std::collections::VecDeque;
 
-use ackwise_bandwidth::{Bounds, Estimator, Look, Nanos, Sample, Sent};
+use ackwise_bandwidth::{Bounds, Estimator, Nanos, Observation, Sample, Sent};
 use ackwise_rng::Rng;
 
 pub const MS: Nanos = 1_000_000;
-pub const LOOK_MS: u64 = 25;
+pub const OBSERVATION_MS: u64 = 25;
 
 /// This many bytes in packets of this length.
 pub fn packets(bytes: u64, length: u64) -> Sent {
     Sent {
         bytes,
-        lengths: bytes.wrapping_mul(length),
+        squared_lengths: bytes.wrapping_mul(length),
     }
 }
 
@@ -186,7 +186,7 @@ pub struct Path {
     /// The maximum time per second without samples, as while a loss is repaired, ms.
     pub gaps_ms: u64,
     /// What the senders offer, bit/s.
-    pub offers: f64,
+    pub offered_bps: f64,
     /// The milliseconds without anything to send.
     pub idle: std::ops::Range<u64>,
     /// If set, all packets are ACKs of this length, and the shaped queue drops those that a newer
@@ -205,7 +205,7 @@ impl Default for Path {
             wander: (0, 1),
             blind_from: u64::MAX,
             gaps_ms: 0,
-            offers: f64::INFINITY,
+            offered_bps: f64::INFINITY,
             idle: 0..0,
             acks: None,
             seed: 1,
@@ -243,7 +243,8 @@ impl Fluid {
     fn flow(&mut self, rate: f64, link: f64, path: &Path, idle: bool) -> f64 {
         if !idle {
             // A greedy sender always has something queued.
-            self.backlog = (self.backlog + path.offers / 8000.0).min(100_000.0 + rate / 8000.0);
+            self.backlog =
+                (self.backlog + path.offered_bps / 8000.0).min(100_000.0 + rate / 8000.0);
             let bytes = (rate / 8000.0).min(self.backlog);
             self.backlog -= bytes;
             self.sent += bytes;
@@ -259,7 +260,7 @@ impl Fluid {
     }
 
     /// Times packets and pings that leave in this millisecond, and those that got through.
-    fn time(&mut self, ms: u64, link: f64, path: &Path, idle: bool, draws: &mut Rng) {
+    fn time_packets(&mut self, ms: u64, link: f64, path: &Path, idle: bool, draws: &mut Rng) {
         let began = ms >= path.elsewhere.0;
         let elsewhere = if began { path.elsewhere.1 } else { 0 } + path.wander_ms(ms);
         if path.gaps_ms > 0 && ms.is_multiple_of(1000) {
@@ -295,9 +296,9 @@ impl Fluid {
     }
 
     /// Tells a law what it sees in this millisecond.
-    fn tell(&mut self, law: &mut Law, ms: u64, rate: f64, path: &Path, idle: bool) {
+    fn update_law(&mut self, law: &mut Law, ms: u64, rate: f64, path: &Path, idle: bool) {
         match law {
-            Law::Measured(it) if ms.is_multiple_of(LOOK_MS) => {
+            Law::Measured(it) if ms.is_multiple_of(OBSERVATION_MS) => {
                 let mut least: Option<Sample> = None;
                 while self.back.front().is_some_and(|(at, _)| *at <= ms) {
                     let (_, sample) = self.back.pop_front().unwrap();
@@ -305,7 +306,7 @@ impl Fluid {
                         least = Some(sample);
                     }
                 }
-                it.observe(&Look {
+                it.observe(&Observation {
                     at_ns: ms * MS,
                     sent: packets(self.sent as u64, path.acks.unwrap_or(1514)),
                     backlog_bytes: if idle || path.acks.is_some() {
@@ -313,7 +314,7 @@ impl Fluid {
                     } else {
                         self.backlog as u64
                     },
-                    has_dropped: path.acks.is_some() && !idle && path.offers > rate,
+                    has_dropped: path.acks.is_some() && !idle && path.offered_bps > rate,
                     sample: least,
                 });
             }
@@ -347,8 +348,8 @@ pub fn run(law: &mut Law, trace: &Trace, path: &Path, seconds: u64, warm: u64) -
         };
         let idle = path.idle.contains(&ms);
         let bytes = fluid.flow(rate, link, path, idle);
-        fluid.time(ms, link, path, idle, &mut draws);
-        fluid.tell(law, ms, rate, path, idle);
+        fluid.time_packets(ms, link, path, idle, &mut draws);
+        fluid.update_law(law, ms, rate, path, idle);
         if ms >= warm * 1000 {
             could += link / 8000.0;
             did += bytes;

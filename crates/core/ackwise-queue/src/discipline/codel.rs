@@ -11,21 +11,21 @@ use crate::Nanos;
 
 /// If dropping resumes within this many intervals, it continues at nearly its last rate (RFC 8289
 /// §5.5).
-const MEMORY: u64 = 16;
+const RESUME_INTERVALS: u64 = 16;
 
 /// The parameters that all queues of a link share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Limits {
+pub(super) struct Params {
     /// The acceptable sojourn time of a standing queue, in nanoseconds.
     pub target: Nanos,
     /// The assumed round-trip time, in nanoseconds.
     pub interval: Nanos,
     /// The length of a full packet in bytes. A queue that holds no more than that is never
     /// shortened.
-    pub full: u32,
+    pub full_packet: u32,
 }
 
-impl Limits {
+impl Params {
     /// The time at which the drop after one at `last` is due, the `count`-th in a row.
     ///
     /// IEEE 754 rounds square roots and divisions exactly, so the results are the same on every
@@ -54,14 +54,14 @@ pub(super) struct Codel {
 impl Codel {
     /// Whether the packet at the head may be dropped: it has waited for `sojourn`, and there are
     /// `behind` bytes behind it.
-    pub fn is_above(&mut self, limits: &Limits, now: Nanos, sojourn: Nanos, behind: u64) -> bool {
-        if sojourn < limits.target || behind <= u64::from(limits.full) {
+    pub fn ok_to_drop(&mut self, params: &Params, now: Nanos, sojourn: Nanos, behind: u64) -> bool {
+        if sojourn < params.target || behind <= u64::from(params.full_packet) {
             self.first_above = None;
             return false;
         }
         match self.first_above {
             None => {
-                self.first_above = Some(now.saturating_add(limits.interval));
+                self.first_above = Some(now.saturating_add(params.interval));
                 false
             }
             Some(at) => now >= at,
@@ -75,12 +75,13 @@ impl Codel {
     }
 
     /// Notes the first drop or mark of a series.
-    pub fn begin(&mut self, limits: &Limits, now: Nanos) {
+    pub fn start_dropping(&mut self, params: &Params, now: Nanos) {
         self.is_dropping = true;
         let since = self.count.saturating_sub(self.last_count);
-        let lately = now.saturating_sub(self.drop_next) < MEMORY.saturating_mul(limits.interval);
+        let lately =
+            now.saturating_sub(self.drop_next) < RESUME_INTERVALS.saturating_mul(params.interval);
         self.count = if since > 1 && lately { since } else { 1 };
         self.last_count = self.count;
-        self.drop_next = limits.next_drop(now, self.count);
+        self.drop_next = params.next_drop(now, self.count);
     }
 }

@@ -20,7 +20,7 @@ const MAX_WAIT_US: u32 = 60_000_000;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Judgement {
     /// A later ACK may supersede this one.
-    pub may_go: bool,
+    pub is_removable: bool,
     /// It duplicates an ACK that may be removed and now must stay: otherwise the sender would count
     /// one duplicate too few.
     pub twice: bool,
@@ -46,7 +46,7 @@ impl Contract {
     }
 
     /// Takes a SYN or SYN-ACK of the ACK direction: a connection begins.
-    pub fn opens<K>(state: &mut FlowState<K>, segment: &Segment, now: Nanos) {
+    pub fn on_syn<K>(state: &mut FlowState<K>, segment: &Segment, now: Nanos) {
         state.contract = None;
         state.floor = None;
         state.waited = 0;
@@ -70,7 +70,7 @@ impl Contract {
     pub fn judge<K>(&self, state: &mut FlowState<K>, segment: &Segment, now: Nanos) -> Judgement {
         let Some(config) = &self.config else {
             return Judgement {
-                may_go: false,
+                is_removable: false,
                 twice: false,
                 reason: None,
             };
@@ -86,7 +86,7 @@ impl Contract {
             .get_or_insert_with(|| Flow::new(handshake, now / 1000));
         let decision = flow.on_ack(&config, segment, now / 1000);
         Judgement {
-            may_go: decision.verdict != Verdict::Send,
+            is_removable: decision.verdict != Verdict::Send,
             twice: decision.twice,
             reason: Some(decision.reason),
         }

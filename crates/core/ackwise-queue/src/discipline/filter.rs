@@ -132,7 +132,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
     }
 
     /// Parses an arrival and finds what it makes redundant. `None` if the filter ignores it.
-    pub fn look<P: Packet<Flow = K>>(
+    pub fn inspect<P: Packet<Flow = K>>(
         &mut self,
         store: &Store<P>,
         packet: &P,
@@ -146,7 +146,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
         let segment = packet.segment()?;
         let slot = self.flows.slot(packet.flow())?;
         if segment.flags().contains(TcpFlags::SYN) {
-            Contract::opens(self.flows.state(slot), &segment, now);
+            Contract::on_syn(self.flows.state(slot), &segment, now);
             return None;
         }
         let arrival = Arrival {
@@ -161,7 +161,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
             } if pure && arrival.counts => {
                 self.plan_redundant(store, &arrival, keep, max_stretch);
                 self.plan_release(&arrival);
-                self.plan_news(store, &arrival);
+                self.plan_sack_duplicate(store, &arrival);
             }
             FilterRule::Ns2Append => self.plan_redundant(store, &arrival, 0, None),
             // This data packet, and so its acknowledgment, leaves behind all waiting data.
@@ -173,7 +173,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
     }
 
     /// Packets and bytes that the arrival frees. ns-2 checks for room before it filters.
-    pub fn credit<P>(&self, store: &Store<P>) -> (usize, u64) {
+    pub fn freed<P>(&self, store: &Store<P>) -> (usize, u64) {
         if self.rule == FilterRule::Ns2Append {
             return (0, 0);
         }
@@ -233,8 +233,8 @@ impl<K: Copy + Eq + Hash> Filter<K> {
     }
 
     /// Removes a duplicate if the arrival reports its blocks and more.
-    fn plan_news<P: Packet>(&mut self, store: &Store<P>, arrival: &Arrival) {
-        let id = self.flows.state(arrival.slot).news;
+    fn plan_sack_duplicate<P: Packet>(&mut self, store: &Store<P>, arrival: &Arrival) {
+        let id = self.flows.state(arrival.slot).new_sack;
         let newest = &arrival.segment;
         if id == NONE {
             return;
@@ -250,7 +250,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
             (Some((old, _)), Some((new, _))) => !after(old, new),
             (old, new) => old.is_none() && new.is_none(),
         };
-        let plain = cake_may_drop(&old) && !repeats_above(&old);
+        let plain = cake_may_drop(&old) && !is_dsack_above(&old);
         if plain && same && older && sack_gain(&old, newest) == Some(true) {
             self.plan.push((id, Change::Remove));
         }
@@ -306,15 +306,15 @@ impl<K: Copy + Eq + Hash> Filter<K> {
         };
         let listed = match self.rule {
             FilterRule::Rfc3449 { .. } => {
-                let replaces = self.flows.state(slot).news;
+                let replaces = self.flows.state(slot).new_sack;
                 let replaces = self.plan.iter().any(|(id, _)| *id == replaces);
                 // The arrival now has to say what the removed one said.
-                let may_go = self.judge(store, arrival, now, stats) && !replaces;
+                let is_removable = self.judge(store, arrival, now, stats) && !replaces;
                 if !arrival.pure || !arrival.counts {
                     tag.flow = NONE;
                 }
-                tag.held = may_go;
-                may_go && arrival.pure
+                tag.held = is_removable;
+                is_removable && arrival.pure
             }
             FilterRule::Ns2Append => true,
             FilterRule::Cake { .. } => {
@@ -324,7 +324,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
             }
         };
         let place = self.place(store, arrival);
-        let taken = self.carry_out(store, slot, place, evicted, stats);
+        let taken = self.apply_plan(store, slot, place, evicted, stats);
         let state = self.flows.state(slot);
         let id = match taken {
             Some(id) => {
@@ -350,9 +350,9 @@ impl<K: Copy + Eq + Hash> Filter<K> {
                 if arrival.segment.payload() == 0 {
                     state.fence = state.fence.max(store.order(id));
                 }
-                let has_news = arrival.pure && arrival.segment.sack().next().is_some();
-                if self.newest_sack && arrival.counts && has_news {
-                    state.news = id;
+                let has_sack = arrival.pure && arrival.segment.sack().next().is_some();
+                if self.newest_sack && arrival.counts && has_sack {
+                    state.new_sack = id;
                 }
             }
         }
@@ -379,7 +379,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
             state.fence = state.fence.max(store.order(original));
             state.raise_floor(arrival.segment.ack());
         }
-        judgement.may_go
+        judgement.is_removable
     }
 
     /// The packet whose place the arrival takes.
@@ -409,7 +409,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
     }
 
     /// Carries out the plan, except for the packet whose place is taken.
-    fn carry_out<P>(
+    fn apply_plan<P>(
         &mut self,
         store: &mut Store<P>,
         slot: u32,
@@ -425,8 +425,8 @@ impl<K: Copy + Eq + Hash> Filter<K> {
                 state.raise_floor(store.tag(id).ack);
             } else if Some(id) != place {
                 state.queued -= 1;
-                if state.news == id {
-                    state.news = NONE;
+                if state.new_sack == id {
+                    state.new_sack = NONE;
                 }
                 if let Some(gone) = store.remove(id) {
                     discard(gone, evicted, stats);
@@ -438,7 +438,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
     }
 
     /// Notes that a packet is about to be removed from the queue without being sent.
-    pub fn forget<P>(&mut self, store: &mut Store<P>, id: u32) {
+    pub fn on_remove<P>(&mut self, store: &mut Store<P>, id: u32) {
         let tag = store.tag(id);
         if tag.flow == NONE {
             return;
@@ -446,14 +446,14 @@ impl<K: Copy + Eq + Hash> Filter<K> {
         let state = self.flows.state(tag.flow);
         state.queued -= 1;
         store.unlist(&mut state.list, id);
-        if state.news == id {
-            state.news = NONE;
+        if state.new_sack == id {
+            state.new_sack = NONE;
         }
     }
 
     /// Notes that a packet is about to leave the queue.
-    pub fn leaves<P: Packet<Flow = K>>(&mut self, store: &mut Store<P>, id: u32, now: Nanos) {
-        self.forget(store, id);
+    pub fn on_dequeue<P: Packet<Flow = K>>(&mut self, store: &mut Store<P>, id: u32, now: Nanos) {
+        self.on_remove(store, id);
         let tag = store.tag(id);
         if tag.flow == NONE {
             return;
@@ -488,7 +488,7 @@ fn cake_may_drop(segment: &Segment) -> bool {
 
 /// Whether it is a DSACK of data above the acknowledgment: its first block lies within its second
 /// (RFC 2883 §4).
-fn repeats_above(segment: &Segment) -> bool {
+fn is_dsack_above(segment: &Segment) -> bool {
     let mut blocks = segment.sack();
     match (blocks.next(), blocks.next()) {
         (Some((left, right)), Some((l, r))) => !after(l, left) && !after(right, r),

@@ -8,7 +8,7 @@ use ackwise_policy::{Flow, Handshake};
 use super::store::{List, NONE};
 
 /// How many of the longest-quiet flows are tried to find one that can be forgotten.
-const TRIES: usize = 8;
+const MAX_EVICTION_TRIES: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct FlowState<K> {
@@ -25,7 +25,7 @@ pub(super) struct FlowState<K> {
     /// The order of the newest ACK that had to stay: nothing may overtake it.
     pub fence: u64,
     /// The last waiting ACK that had to stay because its SACK blocks were new; else [`NONE`].
-    pub news: u32,
+    pub new_sack: u32,
     /// The wait of the last of its ACKs that left, ns. It lengthens the round trip that the sender
     /// measures.
     pub waited: u64,
@@ -38,17 +38,17 @@ pub(super) struct FlowState<K> {
 pub(super) struct Flows<K> {
     slots: HashMap<K, u32>,
     states: Vec<FlowState<K>>,
-    most: usize,
+    max_flows: usize,
     newest: u32,
     oldest: u32,
 }
 
 impl<K: Copy + Eq + Hash> Flows<K> {
-    pub fn new(most: u32) -> Self {
+    pub fn new(max_flows: u32) -> Self {
         Self {
             slots: HashMap::new(),
             states: Vec::new(),
-            most: most.max(1) as usize,
+            max_flows: max_flows.max(1) as usize,
             newest: NONE,
             oldest: NONE,
         }
@@ -65,11 +65,11 @@ impl<K: Copy + Eq + Hash> Flows<K> {
             self.touch(slot);
             return Some(slot);
         }
-        let slot = if self.states.len() < self.most {
+        let slot = if self.states.len() < self.max_flows {
             self.states.push(FlowState::new(key));
             (self.states.len() - 1) as u32
         } else {
-            let slot = self.quiet()?;
+            let slot = self.evictable()?;
             self.unlink(slot);
             let before = self.states[slot as usize].key;
             self.slots.remove(&before);
@@ -81,9 +81,9 @@ impl<K: Copy + Eq + Hash> Flows<K> {
         Some(slot)
     }
 
-    fn quiet(&self) -> Option<u32> {
+    fn evictable(&self) -> Option<u32> {
         let mut slot = self.oldest;
-        for _ in 0..TRIES {
+        for _ in 0..MAX_EVICTION_TRIES {
             let state = self.states.get(slot as usize)?;
             if state.queued == 0 {
                 return Some(slot);
@@ -147,7 +147,7 @@ impl<K> FlowState<K> {
             list: List::EMPTY,
             floor: None,
             fence: 0,
-            news: NONE,
+            new_sack: NONE,
             waited: 0,
             handshake: None,
             contract: None,

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 
 use ackwise_policy::TcpFlags;
 
-use super::codel::{Codel, Limits};
+use super::codel::{Codel, Params};
 use super::filter::Filter;
 use super::store::{NONE, Store, Tag};
 use super::{FromConfig, QueueConfig};
@@ -74,7 +74,7 @@ impl FqCodelConfig {
     }
 
     /// CoDel's parameters for full packets of this many bytes.
-    fn limits(&self, full: u32) -> Limits {
+    fn params(&self, full_packet: u32) -> Params {
         let time = |bytes: u64, rate: u64| {
             Nanos::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(rate.max(1)))
                 .unwrap_or(Nanos::MAX)
@@ -83,15 +83,15 @@ impl FqCodelConfig {
             (Some(target), _) => (target, self.interval_ns),
             (None, None) => (TARGET_NS, self.interval_ns),
             (None, Some(rate)) => {
-                let target = TARGET_NS.max(time(u64::from(full) * 3 / 2, rate));
+                let target = TARGET_NS.max(time(u64::from(full_packet) * 3 / 2, rate));
                 let later = self.interval_ns.saturating_add(target - TARGET_NS);
                 (target, later.max(target.saturating_mul(2)))
             }
         };
-        Limits {
+        Params {
             target,
             interval,
-            full,
+            full_packet,
         }
     }
 
@@ -125,7 +125,7 @@ const MAX_SEARCH: usize = 64;
 
 /// The list that a flow is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum FlowList {
     Idle,
     New,
     Old,
@@ -133,7 +133,7 @@ enum Place {
 
 #[derive(Debug, Clone, Copy)]
 struct FlowQueue {
-    place: Place,
+    list: FlowList,
     /// Bytes that it may still send in this turn.
     deficit: i64,
     /// The next flow in its ring.
@@ -205,13 +205,13 @@ impl Sharing {
     }
 
     /// Accounts for a packet sent while the other class waits, or for data sent while it does not.
-    fn sent(&mut self, class: usize, len: u32, full: u32) {
+    fn sent(&mut self, class: usize, len: u32, full_packet: u32) {
         let len = i64::from(len);
         if class == ACKS {
             self.credit -= len * (BYTE - self.share);
         } else {
             // Unused share is not saved up beyond that of one full packet.
-            let most = i64::from(full) * self.share;
+            let most = i64::from(full_packet) * self.share;
             self.credit = (self.credit + len * self.share).min(most);
         }
     }
@@ -223,7 +223,7 @@ pub struct FqCodel<P: Packet> {
     config: FqCodelConfig,
     limit: QueueLimit,
     seed: u64,
-    limits: Limits,
+    params: Params,
     store: Store<P>,
     filter: Option<Filter<P::Flow>>,
     /// One queue per lane of the store: those of data, then those of ACKs.
@@ -243,7 +243,7 @@ impl<P: Packet> FqCodel<P> {
             quantum: config.quantum(),
         };
         let idle = FlowQueue {
-            place: Place::Idle,
+            list: FlowList::Idle,
             deficit: 0,
             next: NONE,
             codel: Codel::default(),
@@ -252,7 +252,7 @@ impl<P: Packet> FqCodel<P> {
             config: FqCodelConfig { flows, ..config },
             limit: queue.limit,
             seed: queue.seed,
-            limits: config.limits(config.full_packet),
+            params: config.params(config.full_packet),
             store: Store::with_capacity(queue.limit.room().min(1024), lanes).split_at(flows),
             filter: queue
                 .ack_filter
@@ -295,8 +295,8 @@ impl<P: Packet> FqCodel<P> {
     fn wake(&mut self, lane: u32) {
         let class = self.class_of_lane(lane);
         let queue = &mut self.queues[lane as usize];
-        if queue.place == Place::Idle {
-            queue.place = Place::New;
+        if queue.list == FlowList::Idle {
+            queue.list = FlowList::New;
             queue.deficit = i64::from(self.classes[class].quantum);
             self.classes[class].new.push(&mut self.queues, lane);
         }
@@ -305,7 +305,7 @@ impl<P: Packet> FqCodel<P> {
     /// Removes a packet from its lane without sending it.
     fn discard(&mut self, id: u32, cause: DropCause, evicted: &mut VecDeque<Evicted<P>>) {
         if let Some(filter) = &mut self.filter {
-            filter.forget(&mut self.store, id);
+            filter.on_remove(&mut self.store, id);
         }
         if let Some(queued) = self.store.remove(id) {
             evicted.push_back(Evicted { queued, cause });
@@ -353,11 +353,11 @@ impl<P: Packet> FqCodel<P> {
         let behind = self.store.lane_bytes(lane) - u64::from(self.store.len(id));
         let arrived = self.store.queued_mut(id).map_or(now, |it| it.arrived_ns);
         let sojourn = now.saturating_sub(arrived);
-        Some((id, codel.is_above(&self.limits, now, sojourn, behind)))
+        Some((id, codel.ok_to_drop(&self.params, now, sojourn, behind)))
     }
 
     /// Marks a packet; returns false if it has to be dropped instead.
-    fn marks(&mut self, id: u32) -> bool {
+    fn try_mark(&mut self, id: u32) -> bool {
         let Some(queued) = self.store.queued_mut(id).filter(|_| self.config.ecn) else {
             return false;
         };
@@ -385,20 +385,20 @@ impl<P: Packet> FqCodel<P> {
         evicted: &mut VecDeque<Evicted<P>>,
     ) -> Option<u32> {
         let at = lane as usize;
-        let (mut id, mut is_above) = self.head(lane, now)?;
+        let (mut id, mut ok_to_drop) = self.head(lane, now)?;
         if !self.queues[at].codel.is_dropping {
-            if is_above {
-                if !self.marks(id) {
+            if ok_to_drop {
+                if !self.try_mark(id) {
                     self.early_drop(id, evicted);
                     id = self.head(lane, now)?.0;
                 }
-                self.queues[at].codel.begin(&self.limits, now);
+                self.queues[at].codel.start_dropping(&self.params, now);
             }
             return Some(id);
         }
         loop {
             let codel = &mut self.queues[at].codel;
-            if !is_above {
+            if !ok_to_drop {
                 codel.is_dropping = false;
                 return Some(id);
             }
@@ -407,14 +407,14 @@ impl<P: Packet> FqCodel<P> {
             }
             codel.count = codel.count.saturating_add(1);
             let (due, count) = (codel.drop_next, codel.count);
-            if self.marks(id) {
-                self.queues[at].codel.drop_next = self.limits.next_drop(due, count);
+            if self.try_mark(id) {
+                self.queues[at].codel.drop_next = self.params.next_drop(due, count);
                 return Some(id);
             }
             self.early_drop(id, evicted);
-            (id, is_above) = self.head(lane, now)?;
-            if is_above {
-                self.queues[at].codel.drop_next = self.limits.next_drop(due, count);
+            (id, ok_to_drop) = self.head(lane, now)?;
+            if ok_to_drop {
+                self.queues[at].codel.drop_next = self.params.next_drop(due, count);
             }
         }
     }
@@ -429,7 +429,7 @@ impl<P: Packet> FqCodel<P> {
             && let Some(id) = self.store.first(lane)
             && self.is_stale(id, now)
         {
-            if self.marks(id) {
+            if self.try_mark(id) {
                 return;
             }
             self.early_drop(id, evicted);
@@ -445,7 +445,7 @@ impl<P: Packet> FqCodel<P> {
         else {
             return false;
         };
-        let is_late = now.saturating_sub(*arrived_ns) > self.limits.target;
+        let is_late = now.saturating_sub(*arrived_ns) > self.params.target;
         if !is_late || !packet.is_pure_ack() {
             return false;
         }
@@ -486,10 +486,10 @@ impl<P: Packet> FqCodel<P> {
             // A new flow that runs empty passes once through the old flows, so that packets that
             // come one at a time cannot starve them.
             if exhausted || (is_new && old.head != NONE) {
-                queue.place = Place::Old;
+                queue.list = FlowList::Old;
                 old.push(&mut self.queues, lane);
             } else {
-                queue.place = Place::Idle;
+                queue.list = FlowList::Idle;
             }
         }
     }
@@ -537,15 +537,15 @@ impl<P: Packet> QueueDiscipline<P> for FqCodel<P> {
                 cause: DropCause::QueueFull,
             });
         }
-        if len > self.limits.full {
-            self.limits = self.config.limits(len);
+        if len > self.params.full_packet {
+            self.params = self.config.params(len);
         }
         let lane = self.lane_of(&queued.packet);
         let now = queued.arrived_ns;
         let arrival = self
             .filter
             .as_mut()
-            .and_then(|filter| filter.look(&self.store, &queued.packet, now));
+            .and_then(|filter| filter.inspect(&self.store, &queued.packet, now));
         match (&mut self.filter, arrival) {
             // The filter only removes packets without data.
             (Some(filter), Some(arrival)) => filter.admit(
@@ -571,7 +571,7 @@ impl<P: Packet> QueueDiscipline<P> for FqCodel<P> {
         let class = self.next_class();
         let (lane, id) = self.next_of_class(class, now, evicted)?;
         if let Some(filter) = &mut self.filter {
-            filter.leaves(&mut self.store, id, now);
+            filter.on_dequeue(&mut self.store, id, now);
         }
         let mut queued = self.store.remove(id)?;
         let sojourn = now.saturating_sub(queued.arrived_ns);
@@ -587,7 +587,7 @@ impl<P: Packet> QueueDiscipline<P> for FqCodel<P> {
             .as_mut()
             .filter(|_| class == DATA || data_waits)
         {
-            sharing.sent(class, queued.len, self.limits.full);
+            sharing.sent(class, queued.len, self.params.full_packet);
         }
         Some(queued)
     }
@@ -606,18 +606,18 @@ impl<P: Packet> QueueDiscipline<P> for FqCodel<P> {
 
     fn rate_changed(&mut self, bps: u64) {
         self.config.rate_bps = Some(bps);
-        self.limits = self.config.limits(self.limits.full);
+        self.params = self.config.params(self.params.full_packet);
         self.classes[DATA].quantum = self.config.quantum();
     }
 
     fn full_packet_changed(&mut self, bytes: u32) {
         self.config.full_packet = bytes;
-        self.limits = self.config.limits(bytes);
+        self.params = self.config.params(bytes);
     }
 
     fn ends(&mut self) {
         self.config.target_ns = Some(Nanos::MAX);
         self.config.ce_threshold_ns = None;
-        self.limits = self.config.limits(self.limits.full);
+        self.params = self.config.params(self.params.full_packet);
     }
 }

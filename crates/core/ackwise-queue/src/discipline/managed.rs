@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use super::filter::Filter;
 use super::fq_codel::may_overtake;
-use super::red::{Fate, Red};
+use super::red::{Decision, Red};
 use super::store::{Store, Tag};
 use super::{FromConfig, QueueConfig};
 use crate::Nanos;
@@ -50,7 +50,7 @@ impl<P: Packet> Managed<P> {
         let (packets, bytes) = self
             .filter
             .as_ref()
-            .map_or((0, 0), |filter| filter.credit(&self.store));
+            .map_or((0, 0), |filter| filter.freed(&self.store));
         let packets = self.store.packets() - packets;
         let bytes = self.store.bytes() - bytes;
         match (self.limit, &self.red) {
@@ -64,24 +64,24 @@ impl<P: Packet> Managed<P> {
         let Some(red) = &mut self.red else {
             return Ok(());
         };
-        let fate = red.arrival(
+        let decision = red.arrival(
             self.store.packets(),
             self.store.bytes(),
             queued.len,
             queued.packet.ecn(),
             queued.arrived_ns,
         );
-        match fate {
-            Fate::Pass => {}
-            Fate::Mark => {
+        match decision {
+            Decision::Pass => {}
+            Decision::Mark => {
                 queued.packet.mark();
                 self.stats.marks += 1;
             }
-            Fate::DropEarly => {
+            Decision::DropEarly => {
                 self.stats.early_drops += 1;
                 return Err(DropCause::Discipline);
             }
-            Fate::DropForced => {
+            Decision::DropForced => {
                 self.stats.forced_drops += 1;
                 return Err(DropCause::Discipline);
             }
@@ -133,7 +133,7 @@ impl<P: Packet> QueueDiscipline<P> for Managed<P> {
         let arrival = self
             .filter
             .as_mut()
-            .and_then(|filter| filter.look(&self.store, &queued.packet, now));
+            .and_then(|filter| filter.inspect(&self.store, &queued.packet, now));
         if !self.has_room(queued.len) {
             self.stats.tail_drops += 1;
             if let Some(red) = &mut self.red {
@@ -167,7 +167,7 @@ impl<P: Packet> QueueDiscipline<P> for Managed<P> {
     fn dequeue(&mut self, now: Nanos, _evicted: &mut VecDeque<Evicted<P>>) -> Option<Queued<P>> {
         let id = self.next()?;
         if let Some(filter) = &mut self.filter {
-            filter.leaves(&mut self.store, id, now);
+            filter.on_dequeue(&mut self.store, id, now);
         }
         let queued = self.store.remove(id)?;
         if let Some(red) = self.red.as_mut().filter(|_| self.store.packets() == 0) {

@@ -101,7 +101,7 @@ impl RedConfig {
     pub fn auto_weight(rate_bps: u64, mean_packet: u32, delay_ns: Nanos) -> f64 {
         let per_second = packets_per_second(rate_bps, mean_packet);
         let rtt = f64::max(0.1, 3.0 * (delay_ns as f64 / 1e9 + 1.0 / per_second));
-        one_less_exp(1.0 / (10.0 * rtt * per_second))
+        one_minus_exp(1.0 / (10.0 * rtt * per_second))
     }
 }
 
@@ -111,7 +111,7 @@ fn packets_per_second(rate_bps: u64, mean_packet: u32) -> f64 {
 
 /// 1 − e⁻ˣ for 0 ≤ x ≤ 1, by its Taylor series in Horner's form: 20 terms leave
 /// less than half a unit in the last place.
-fn one_less_exp(x: f64) -> f64 {
+fn one_minus_exp(x: f64) -> f64 {
     let mut sum = 1.0;
     for term in (2..=20_u32).rev() {
         sum = 1.0 - sum * x / f64::from(term);
@@ -121,7 +121,7 @@ fn one_less_exp(x: f64) -> f64 {
 
 /// RED's decision about an arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum Decision {
     Pass,
     Mark,
     /// Drop at random.
@@ -161,7 +161,14 @@ impl Red {
         self.average
     }
 
-    pub fn arrival(&mut self, packets: usize, bytes: u64, len: u32, ecn: Ecn, now: Nanos) -> Fate {
+    pub fn arrival(
+        &mut self,
+        packets: usize,
+        bytes: u64,
+        len: u32,
+        ecn: Ecn,
+        now: Nanos,
+    ) -> Decision {
         let waiting = match self.config.unit {
             RedUnit::Packets => packets as u64,
             RedUnit::Bytes => bytes,
@@ -171,31 +178,31 @@ impl Red {
         self.count_bytes += u64::from(len);
         if self.average < self.config.min || waiting <= 1 {
             self.above = false;
-            return Fate::Pass;
+            return Decision::Pass;
         }
         let forced_at = if self.config.gentle { 2.0 } else { 1.0 } * self.config.max;
         if self.config.mark_limit.is_none() && self.average >= forced_at {
             self.dropped();
-            return Fate::DropForced;
+            return Decision::DropForced;
         }
         if !self.above {
             // The first arrival above the threshold is not dropped.
             self.above = true;
             self.count = 1;
             self.count_bytes = u64::from(len);
-            return Fate::Pass;
+            return Decision::Pass;
         }
         let base = self.base_probability();
         let probability = self.spaced(base, len);
         if self.uniform() >= probability {
-            return Fate::Pass;
+            return Decision::Pass;
         }
         self.dropped();
         let may_mark = self.config.ecn && self.config.mark_limit.is_none_or(|most| base <= most);
         match ecn {
-            Ecn::Marked if may_mark => Fate::Pass,
-            Ecn::Capable if may_mark => Fate::Mark,
-            _ => Fate::DropEarly,
+            Ecn::Marked if may_mark => Decision::Pass,
+            Ecn::Capable if may_mark => Decision::Mark,
+            _ => Decision::DropEarly,
         }
     }
 

@@ -36,7 +36,7 @@ pub struct TokenBucket {
     depth: u128,
     tokens: u128,
     /// The time up to which tokens were added.
-    given: Nanos,
+    refilled_at: Nanos,
 }
 
 const UNITS: u128 = 8_000_000_000;
@@ -50,13 +50,13 @@ impl TokenBucket {
             rate_bps: rate_bps.max(1),
             depth,
             tokens: depth,
-            given: 0,
+            refilled_at: 0,
         }
     }
 
     fn refill(&mut self, now: Nanos) {
-        let passed = now.saturating_sub(self.given);
-        self.given = self.given.max(now);
+        let passed = now.saturating_sub(self.refilled_at);
+        self.refilled_at = self.refilled_at.max(now);
         let more = u128::from(passed) * u128::from(self.rate_bps);
         self.tokens = self.depth.min(self.tokens + more);
     }
@@ -83,7 +83,7 @@ impl TokenBucket {
         let wait = need
             .saturating_sub(self.tokens)
             .div_ceil(u128::from(self.rate_bps));
-        Some(self.given.saturating_add(Nanos::try_from(wait).ok()?))
+        Some(self.refilled_at.saturating_add(Nanos::try_from(wait).ok()?))
     }
 
     /// The tokens at `now`, in whole bytes.

@@ -23,18 +23,21 @@ pub enum Release {
     FirstPacket,
 }
 
-/// The length of a bundle: `head + Σ each` bytes.
+/// The length of a bundle: `header_bytes + Σ packet_bytes` bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BundleSizes {
     /// Header bytes of a bundle: IPv4 20, L2TPv3 4, PPP 1 (RFC 4170).
-    pub head: u32,
+    pub header_bytes: u32,
     /// Bytes of each packet in it: PPPMux 2, compressed headers 6.
-    pub each: u32,
+    pub packet_bytes: u32,
 }
 
 impl Default for BundleSizes {
     fn default() -> Self {
-        Self { head: 25, each: 8 }
+        Self {
+            header_bytes: 25,
+            packet_bytes: 8,
+        }
     }
 }
 
@@ -55,7 +58,7 @@ pub struct MuxConfig<F> {
     /// header is charged to its first packet.
     pub compress: bool,
     /// Which packets are bundled; the others pass.
-    pub what: Select<F>,
+    pub select: Select<F>,
 }
 
 impl<F> MuxConfig<F> {
@@ -93,7 +96,7 @@ struct Held<P> {
 #[derive(Debug)]
 pub(crate) struct Mux<P: Packet> {
     config: MuxConfig<P::Flow>,
-    what: Selector<P::Flow>,
+    select: Selector<P::Flow>,
     header: u32,
     held: VecDeque<Held<P>>,
     /// Number of packets at the front that belong to closed bundles.
@@ -108,7 +111,7 @@ pub(crate) struct Mux<P: Packet> {
 impl<P: Packet> Mux<P> {
     pub fn new(config: MuxConfig<P::Flow>, header: u32) -> Self {
         Self {
-            what: Selector::new(config.what.clone()),
+            select: Selector::new(config.select.clone()),
             config,
             header,
             held: VecDeque::with_capacity(64),
@@ -123,8 +126,8 @@ impl<P: Packet> Mux<P> {
         self.stats
     }
 
-    pub fn takes(&self, packet: &P) -> bool {
-        self.what.takes(packet)
+    pub fn matches(&self, packet: &P) -> bool {
+        self.select.matches(packet)
     }
 
     pub fn packets(&self) -> usize {
@@ -145,8 +148,11 @@ impl<P: Packet> Mux<P> {
     }
 
     fn open_bytes(&self, packets: usize) -> u64 {
-        let BundleSizes { head, each } = self.config.sizes;
-        u64::from(head) + u64::from(each) * packets as u64
+        let BundleSizes {
+            header_bytes,
+            packet_bytes,
+        } = self.config.sizes;
+        u64::from(header_bytes) + u64::from(packet_bytes) * packets as u64
     }
 
     /// The time at which a bundle that begins at `now` leaves.
@@ -207,11 +213,14 @@ impl<P: Packet> Mux<P> {
         self.stats.native_bytes += u64::from(held.len.saturating_sub(self.header));
         self.stats.wait_ns += u128::from(wait);
         self.stats.wait_max_ns = self.stats.wait_max_ns.max(wait);
-        let BundleSizes { head, each } = self.config.sizes;
+        let BundleSizes {
+            header_bytes,
+            packet_bytes,
+        } = self.config.sizes;
         let len = match (self.config.compress, held.first) {
             (false, _) => held.len,
-            (true, true) => self.header + head + each,
-            (true, false) => each,
+            (true, true) => self.header + header_bytes + packet_bytes,
+            (true, false) => packet_bytes,
         };
         Some((held.packet, len))
     }

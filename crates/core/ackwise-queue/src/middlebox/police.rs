@@ -38,9 +38,9 @@ pub enum PoliceMode {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoliceConfig<F> {
     /// How it chooses the packets that it drops.
-    pub how: PoliceMode,
+    pub mode: PoliceMode,
     /// Which packets are policed; the others pass.
-    pub what: Select<F>,
+    pub select: Select<F>,
 }
 
 /// What a policer did with the packets that it polices.
@@ -67,14 +67,14 @@ const WHOLE: u64 = 1 << 32;
 #[derive(Debug)]
 pub(crate) struct Policer<F> {
     state: State,
-    what: Selector<F>,
+    select: Selector<F>,
     header: u32,
     stats: PoliceStats,
 }
 
 impl<F: Eq + Hash> Policer<F> {
     pub fn new(config: PoliceConfig<F>, header: u32) -> Self {
-        let state = match config.how {
+        let state = match config.mode {
             PoliceMode::Bucket {
                 rate_bps,
                 burst_bytes,
@@ -85,7 +85,7 @@ impl<F: Eq + Hash> Policer<F> {
         };
         Self {
             state,
-            what: Selector::new(config.what),
+            select: Selector::new(config.select),
             header,
             stats: PoliceStats::default(),
         }
@@ -97,7 +97,7 @@ impl<F: Eq + Hash> Policer<F> {
 
     /// Whether a packet may pass.
     pub fn passes<P: Packet<Flow = F>>(&mut self, packet: &P, len: u32, now: Nanos) -> bool {
-        if !self.what.takes(packet) {
+        if !self.select.matches(packet) {
             return true;
         }
         let len = len.saturating_sub(self.header);

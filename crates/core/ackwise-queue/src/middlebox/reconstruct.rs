@@ -52,7 +52,7 @@ impl Default for ReconstructConfig {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReconstructStats {
     /// Number of ACKs generated.
-    pub made: u64,
+    pub generated: u64,
     /// Real ACKs that waited behind generated ones.
     pub delayed: u64,
     /// The longest such wait, in nanoseconds.
@@ -197,7 +197,7 @@ where
         });
         self.waiting += 1;
         if state.trains.len() > MAX_TRAINS {
-            Self::hurry(state, now);
+            Self::release_all(state, now);
         }
         if was_empty {
             self.schedule(slot, due);
@@ -206,7 +206,7 @@ where
     }
 
     /// Releases all real ACKs, without the generated ones, because too many wait.
-    fn hurry(state: &mut FlowState<P>, now: Nanos) {
+    fn release_all(state: &mut FlowState<P>, now: Nanos) {
         for train in &mut state.trains {
             train.back = 0;
             train.due = train.due.min(now);
@@ -256,7 +256,7 @@ where
                 continue;
             };
             let forged = if train.back > 0 {
-                train.packet.forge(train.back)
+                train.packet.synthesize(train.back)
             } else {
                 None
             };
@@ -266,7 +266,7 @@ where
                 let next = train.due;
                 self.schedule(slot, next);
                 if let Some(made) = forged {
-                    self.stats.made += 1;
+                    self.stats.generated += 1;
                     return Some(Leaving {
                         packet: made,
                         copies: 1,

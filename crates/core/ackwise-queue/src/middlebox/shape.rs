@@ -18,7 +18,7 @@ pub struct ShapeConfig<F> {
     /// The maximum number of packets that may wait.
     pub limit: usize,
     /// Which packets are shaped; the others pass.
-    pub what: Select<F>,
+    pub select: Select<F>,
 }
 
 /// What a shaper did with the packets that it shapes.
@@ -46,7 +46,7 @@ struct Waiting<P> {
 #[derive(Debug)]
 pub(crate) struct Shaper<P: Packet> {
     config: ShapeConfig<P::Flow>,
-    what: Selector<P::Flow>,
+    select: Selector<P::Flow>,
     header: u32,
     bucket: TokenBucket,
     waiting: VecDeque<Waiting<P>>,
@@ -57,7 +57,7 @@ pub(crate) struct Shaper<P: Packet> {
 impl<P: Packet> Shaper<P> {
     pub fn new(config: ShapeConfig<P::Flow>, header: u32) -> Self {
         Self {
-            what: Selector::new(config.what.clone()),
+            select: Selector::new(config.select.clone()),
             header,
             bucket: TokenBucket::new(config.rate_bps, config.burst_bytes),
             waiting: VecDeque::with_capacity(config.limit.min(1024)),
@@ -71,8 +71,8 @@ impl<P: Packet> Shaper<P> {
         self.stats
     }
 
-    pub fn takes(&self, packet: &P) -> bool {
-        self.what.takes(packet)
+    pub fn matches(&self, packet: &P) -> bool {
+        self.select.matches(packet)
     }
 
     pub fn packets(&self) -> usize {

@@ -19,7 +19,7 @@ pub const AE: u16 = sys::AW_TCP_AE as u16;
 
 /// A segment with an identifying number.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Test {
+pub struct TestPacket {
     pub id: u32,
     pub flow: u32,
     pub flags: u16,
@@ -36,8 +36,8 @@ pub struct Test {
 }
 
 /// An ACK of flow 0.
-pub fn ack(id: u32, ack: u32) -> Test {
-    Test {
+pub fn ack(id: u32, ack: u32) -> TestPacket {
+    TestPacket {
         id,
         flow: 0,
         flags: ACK,
@@ -54,7 +54,7 @@ pub fn ack(id: u32, ack: u32) -> Test {
     }
 }
 
-impl Test {
+impl TestPacket {
     pub fn flow(self, flow: u32) -> Self {
         Self { flow, ..self }
     }
@@ -96,7 +96,7 @@ impl Test {
     }
 }
 
-impl Packet for Test {
+impl Packet for TestPacket {
     type Flow = u32;
 
     fn flow(&self) -> u32 {
@@ -157,7 +157,7 @@ impl Packet for Test {
         Some(Segment::from_raw(raw))
     }
 
-    fn forge(&self, back: u32) -> Option<Self> {
+    fn synthesize(&self, back: u32) -> Option<Self> {
         Some(Self {
             ack: self.ack.wrapping_sub(back),
             synthetic: true,
@@ -180,15 +180,15 @@ pub fn filtered(rule: FilterRule, limit: QueueLimit) -> QueueConfig {
 }
 
 /// A queue and its results.
-pub struct Bench {
-    pub queue: Discipline<Test>,
+pub struct TestQueue {
+    pub queue: Discipline<TestPacket>,
     pub now: Nanos,
     /// Ids that were rejected, filtered, or dropped later.
     pub gone: Vec<u32>,
-    evicted: std::collections::VecDeque<ackwise_queue::Evicted<Test>>,
+    evicted: std::collections::VecDeque<ackwise_queue::Evicted<TestPacket>>,
 }
 
-impl Bench {
+impl TestQueue {
     pub fn new(config: &QueueConfig) -> Self {
         Self {
             queue: Discipline::new(config),
@@ -199,7 +199,7 @@ impl Bench {
     }
 
     /// Offers a packet one millisecond after the last; false if it was rejected.
-    pub fn put(&mut self, packet: Test) -> bool {
+    pub fn put(&mut self, packet: TestPacket) -> bool {
         self.now += 1_000_000;
         let queued = Queued {
             len: packet.len(),
@@ -218,7 +218,7 @@ impl Bench {
         taken
     }
 
-    pub fn take(&mut self) -> Option<Test> {
+    pub fn take(&mut self) -> Option<TestPacket> {
         self.now += 1_000_000;
         let queued = self.queue.dequeue(self.now, &mut self.evicted)?;
         Some(queued.packet)

@@ -14,7 +14,7 @@ use crate::range::{Coder, UpperBound, Writer};
 pub(crate) const MAX_RUN: usize = 16;
 
 /// The limits of a bundle.
-pub(crate) struct Room {
+pub(crate) struct BundleLimits {
     /// The largest length of the buffer.
     pub end: usize,
     /// The bundle from which distances are counted.
@@ -26,7 +26,7 @@ pub(crate) struct Room {
 /// The body of a bundle.
 #[derive(Default)]
 pub(crate) struct Written {
-    pub made: Bundled,
+    pub bundled: Bundled,
     pub check: Check,
     /// Numbers of the flows in it.
     pub flows: Vec<u16>,
@@ -52,9 +52,9 @@ fn uncompressed_packet(ack: &Ack) -> Vec<u8> {
 }
 
 impl Encoder {
-    pub(crate) fn write_aligned(&mut self, room: &Room, out: &mut Vec<u8>) -> Written {
+    pub(crate) fn write_aligned(&mut self, limits: &BundleLimits, out: &mut Vec<u8>) -> Written {
         let Written {
-            mut made,
+            mut bundled,
             mut check,
             mut flows,
         } = Written::default();
@@ -63,13 +63,13 @@ impl Encoder {
             out.extend([UNCOMPRESSED as u8, FULL]);
             varint(out, packet.len() as u64);
             out.extend(&**packet);
-            if out.len() > room.end {
+            if out.len() > limits.end {
                 out.truncate(before);
                 break;
             }
             check.add(*hash);
-            made.packets += 1;
-            made.uncompressed += 1;
+            bundled.packets += 1;
+            bundled.uncompressed += 1;
             self.raw.pop_front();
         }
         let waiting = std::mem::take(&mut self.waiting);
@@ -77,23 +77,23 @@ impl Encoder {
             let flow = &mut self.flows[usize::from(number) - 1];
             let base = flow
                 .base()
-                .map(|(version, state)| (room.base - version, *state));
+                .map(|(version, state)| (limits.base - version, *state));
             let mut run = Run {
                 number,
-                far: base.map(|(far, _)| far),
+                base_distance: base.map(|(base_distance, _)| base_distance),
                 state: base.map(|(_, state)| state),
                 taken: 0,
                 uncompressed: 0,
             };
-            while run.taken < flow.waiting.len() && run.write(&flow.waiting, room.end, out) {}
+            while run.taken < flow.waiting.len() && run.write(&flow.waiting, limits.end, out) {}
             for (_, hash) in flow.waiting.drain(..run.taken) {
                 check.add(hash);
             }
             let full = !flow.waiting.is_empty();
-            made.packets += run.taken;
-            made.uncompressed += run.uncompressed;
+            bundled.packets += run.taken;
+            bundled.uncompressed += run.uncompressed;
             if let Some(state) = run.state.filter(|_| run.taken > 0) {
-                self.keep(number, state, room.number);
+                self.keep(number, state, limits.number);
                 flows.push(number);
             }
             if full {
@@ -101,19 +101,23 @@ impl Encoder {
                 break;
             }
         }
-        Written { made, check, flows }
+        Written {
+            bundled,
+            check,
+            flows,
+        }
     }
 
     pub(crate) fn write_entropy(
         &mut self,
-        room: &Room,
+        limits: &BundleLimits,
         models: &mut Models,
         out: &mut Vec<u8>,
     ) -> Written {
-        let limit = room.end - out.len();
+        let limit = limits.end - out.len();
         let mut coder = Writer::new(out);
         let Written {
-            mut made,
+            mut bundled,
             mut check,
             mut flows,
         } = self.write_without_flow(&mut coder, models, limit);
@@ -125,7 +129,8 @@ impl Encoder {
             let head = FlowHeader {
                 gap: u32::from(number - last),
                 // Versions are at most as old as the window, so they fit into 32 bits.
-                far: base.map(|(version, _)| (room.base - version).min(u32::MAX.into()) as u32),
+                base_distance: base
+                    .map(|(version, _)| (limits.base - version).min(u32::MAX.into()) as u32),
             };
             let mut state = base.map(|(_, state)| *state);
             let Some((first, _)) = flow.waiting.first() else {
@@ -148,7 +153,7 @@ impl Encoder {
                     Some(state) => state.advance(ack, fields),
                     None => {
                         state = State::new(*ack);
-                        made.uncompressed += 1;
+                        bundled.uncompressed += 1;
                     }
                 }
                 check.add(*hash);
@@ -167,15 +172,19 @@ impl Encoder {
             if !flow.waiting.is_empty() {
                 self.waiting.push(number);
             }
-            made.packets += taken;
+            bundled.packets += taken;
             if let Some(state) = state {
-                self.keep(number, state, room.number);
+                self.keep(number, state, limits.number);
                 flows.push(number);
             }
         }
         coder.bit(&mut models.another_flow, false);
         coder.finish();
-        Written { made, check, flows }
+        Written {
+            bundled,
+            check,
+            flows,
+        }
     }
 
     /// Writes the waiting packets that belong to no flow, as many as fit.
@@ -195,8 +204,8 @@ impl Encoder {
             }
             write_uncompressed(coder, models, packet);
             written.check.add(*hash);
-            written.made.packets += 1;
-            written.made.uncompressed += 1;
+            written.bundled.packets += 1;
+            written.bundled.uncompressed += 1;
             self.raw.pop_front();
         }
         written
@@ -207,7 +216,7 @@ impl Encoder {
 struct Run {
     number: u16,
     /// The distance from the reference to the version of the flow.
-    far: Option<u64>,
+    base_distance: Option<u64>,
     state: Option<State>,
     taken: usize,
     uncompressed: usize,
@@ -219,15 +228,15 @@ impl Run {
         let start = out.len();
         varint(out, self.number.into());
         let head_at = out.len();
-        let (head, far) = match self.far {
+        let (head, base_distance) = match self.base_distance {
             _ if self.taken > 0 => (distance::HERE << 4, None),
             Some(near) if near < distance::HERE.into() => ((near as u8) << 4, None),
-            Some(far) => (distance::FOLLOWS << 4, Some(far)),
+            Some(base_distance) => (distance::FOLLOWS << 4, Some(base_distance)),
             None => (FULL, None),
         };
         out.push(head);
-        if let Some(far) = far {
-            varint(out, far);
+        if let Some(base_distance) = base_distance {
+            varint(out, base_distance);
         }
         let (mut count, mut fit) = (0, true);
         for (ack, _) in waiting[self.taken..].iter().take(MAX_RUN) {
@@ -278,16 +287,16 @@ struct FlowHeader {
     /// The difference to the number of the last flow.
     gap: u32,
     /// The distance from the reference to the version of the flow, if it has one.
-    far: Option<u32>,
+    base_distance: Option<u32>,
 }
 
 impl FlowHeader {
     fn code(&self, coder: &mut impl Coder, models: &mut Models) {
         coder.bit(&mut models.another_flow, true);
         models.flow.code(coder, self.gap);
-        coder.bit(&mut models.full, self.far.is_none());
-        if let Some(far) = self.far {
-            models.distance.code(coder, far);
+        coder.bit(&mut models.full, self.base_distance.is_none());
+        if let Some(base_distance) = self.base_distance {
+            models.distance.code(coder, base_distance);
         }
     }
 }

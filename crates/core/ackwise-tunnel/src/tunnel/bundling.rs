@@ -62,7 +62,7 @@ impl Tunnel {
             };
             if session.codecs.encoder.push(packet) != Pushed::Refused {
                 if session.codecs.encoder.has_grown() {
-                    self.sessions.bound_memory();
+                    self.sessions.enforce_memory_limit();
                 }
                 return true;
             }
@@ -105,7 +105,7 @@ impl Tunnel {
         let number = session.next_number();
         let encoder = &mut session.codecs.encoder;
         let made = encoder.finish(number, feedback, room, &mut self.plain);
-        self.sessions.bound_memory();
+        self.sessions.enforce_memory_limit();
         let size_x16 = 16 * self.plain.len() / made.packets.max(1);
         self.mean_size_x16 = (7 * self.mean_size_x16 + size_x16) / 8;
         self.counters.bundles_out += 1;

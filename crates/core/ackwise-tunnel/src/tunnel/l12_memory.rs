@@ -10,7 +10,7 @@ const VARIANTS: [Variant; 2] = [Variant::Aligned, Variant::Entropy];
 const FLOWS: u16 = 96;
 const SECOND: u64 = 1_000_000_000;
 /// The longest bundle that fits into a UDP datagram.
-const LONGEST: usize = 65_000;
+const MAX_BUNDLE: usize = 65_000;
 
 /// The packet as one of another flow: both ports change so that the checksum stays correct.
 fn of_flow(packet: &[u8], up: u16) -> Vec<u8> {
@@ -101,7 +101,7 @@ impl Liar {
             }
             let mut bundle = Vec::new();
             let number = self.sessions.current().expect("a session").next_number();
-            let made = encoder.finish(number, None, LONGEST, &mut bundle);
+            let made = encoder.finish(number, None, MAX_BUNDLE, &mut bundle);
             assert_eq!((made.packets, made.left), (FLOWS.into(), 0));
             self.say(&bundle, now);
         }
@@ -166,7 +166,9 @@ impl Direction {
         }
         self.number += 1;
         let (mut bytes, mut packets) = (Vec::new(), Packets::default());
-        let made = self.encoder.finish(self.number, None, LONGEST, &mut bytes);
+        let made = self
+            .encoder
+            .finish(self.number, None, MAX_BUNDLE, &mut bytes);
         self.decoder.decode(self.number, &bytes, &mut packets)?;
         let feedback = self.decoder.feedback().expect("some");
         self.encoder.acknowledge(&feedback);

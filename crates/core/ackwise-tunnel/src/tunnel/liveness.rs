@@ -4,8 +4,8 @@ use super::{Actions, MS, Tunnel};
 use crate::bundle;
 
 /// Bounds on the time after which a peer that does not answer counts as down.
-const MIN_PATIENCE: u64 = 20 * MS;
-const MAX_PATIENCE: u64 = 1000 * MS;
+const MIN_PEER_TIMEOUT: u64 = 20 * MS;
+const MAX_PEER_TIMEOUT: u64 = 1000 * MS;
 /// The interval at which a peer that is down is probed.
 const PROBE_INTERVAL: u64 = 250 * MS;
 
@@ -42,15 +42,15 @@ impl Tunnel {
     }
 
     /// The time that the peer may take to answer.
-    fn patience(&self) -> u64 {
-        let answer = self.rtt.patience().unwrap_or(MAX_PATIENCE);
+    fn peer_timeout(&self) -> u64 {
+        let answer = self.rtt.rto().unwrap_or(MAX_PEER_TIMEOUT);
         let bundling = 2 * self.config.period;
-        (2 * answer + bundling).clamp(MIN_PATIENCE, MAX_PATIENCE)
+        (2 * answer + bundling).clamp(MIN_PEER_TIMEOUT, MAX_PEER_TIMEOUT)
     }
 
     /// Probes a peer that is late to answer, and declares it down if it does not answer.
     pub(super) fn watch_peer(&mut self, now: u64, actions: &mut Actions) {
-        let patience = self.patience();
+        let peer_timeout = self.peer_timeout();
         if self.sessions.current().is_none() {
             self.peer_down(actions);
         } else if !self.peer_up {
@@ -63,10 +63,10 @@ impl Tunnel {
                 }
             }
         } else if let Some(Unanswered { since, probed }) = self.unanswered {
-            if now >= since + patience {
+            if now >= since + peer_timeout {
                 self.peer_down(actions);
                 self.probe_peer_at = now;
-            } else if !probed && now >= since + patience / 2 {
+            } else if !probed && now >= since + peer_timeout / 2 {
                 self.unanswered = Some(Unanswered {
                     since,
                     probed: true,
@@ -86,8 +86,8 @@ impl Tunnel {
             Some(Unanswered {
                 since,
                 probed: false,
-            }) => since + self.patience() / 2,
-            Some(Unanswered { since, .. }) => since + self.patience(),
+            }) => since + self.peer_timeout() / 2,
+            Some(Unanswered { since, .. }) => since + self.peer_timeout(),
             None => u64::MAX,
         }
     }
@@ -124,10 +124,10 @@ impl Tunnel {
         self.plain.clear();
         bundle::write_empty(session.codecs.decoder.feedback(), true, &mut self.plain);
         self.plain.resize(size - self.config.security.overhead(), 0);
-        let patience = self.patience();
+        let peer_timeout = self.peer_timeout();
         let unanswered = self.unanswered;
         if let Some(number) = self.send(true, now, actions) {
-            self.pmtu.sent(size, number, now, patience);
+            self.pmtu.sent(size, number, now, peer_timeout);
         }
         // A probe lost because of its size says nothing about the peer.
         self.unanswered = unanswered;

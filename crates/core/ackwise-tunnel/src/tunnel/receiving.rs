@@ -125,7 +125,7 @@ impl Tunnel {
         let decoded = session.codecs.decoder.decode(number, plain, restored);
         let mut decoded = decoded.inspect_err(|_| self.counters.undecodable += 1)?;
         if decoded.packets > 0 {
-            self.sessions.bound_memory();
+            self.sessions.enforce_memory_limit();
         }
         if self.config.other_packets == OtherPackets::Bypass {
             // A compromised peer must not be able to send anything else through this end.

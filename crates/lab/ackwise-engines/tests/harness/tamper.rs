@@ -147,7 +147,7 @@ pub fn ask_for_accecn(seen: &Seen, outgoing: bool, frame: &mut [u8]) {
     let word = |frame: &[u8], at: usize| [frame[at], frame[at + 1]];
     let before = word(frame, tcp + 12);
     frame[tcp + 12] |= 1;
-    let sum = checksum::changed(word(frame, tcp + 16), before, word(frame, tcp + 12));
+    let sum = checksum::update(word(frame, tcp + 16), before, word(frame, tcp + 12));
     frame[tcp + 16..tcp + 18].copy_from_slice(&sum);
     seen.marked.fetch_add(1, Ordering::Relaxed);
 }

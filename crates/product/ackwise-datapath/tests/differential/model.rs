@@ -729,7 +729,7 @@ impl Model {
 /// Changes two bytes, and the checksum as the kernel does (RFC 1624).
 fn replace(frame: &mut [u8], at: usize, new: [u8; 2], checksum: usize) {
     let word = |frame: &[u8], at: usize| [frame[at], frame[at + 1]];
-    let sum = checksum::changed(word(frame, checksum), word(frame, at), new);
+    let sum = checksum::update(word(frame, checksum), word(frame, at), new);
     frame[checksum..checksum + 2].copy_from_slice(&sum);
     frame[at..at + 2].copy_from_slice(&new);
 }

@@ -408,8 +408,8 @@ mod tests {
         let target = ackwise_fuzz::Target {
             name: "http",
             corpus: ackwise_fuzz::corpus(env!("CARGO_MANIFEST_DIR"), "http"),
-            more: Vec::new(),
-            words: &[
+            extra_files: Vec::new(),
+            dictionary: &[
                 "GET",
                 "HEAD",
                 "POST",
@@ -427,7 +427,7 @@ mod tests {
                 "%00",
                 "\u{0}",
             ],
-            longest: 2 * MAX_REQUEST,
+            max_len: 2 * MAX_REQUEST,
         };
         let page: &Page = &|_| Ok("a_metric 1\n# EOF\n".into());
         let seen = target.run(|request| {
@@ -455,7 +455,7 @@ mod tests {
             }
             vec![status]
         });
-        assert!(seen.sayings >= 5, "{seen:?}");
+        assert!(seen.messages >= 5, "{seen:?}");
     }
 
     /// Once a client has the whole 503, the server no longer reads from it: its next byte is

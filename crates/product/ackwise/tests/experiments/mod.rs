@@ -465,7 +465,7 @@ fn found(kind: usize, experiment: u64, blocks: &[Outcome], verdict: Verdict) -> 
         ratio: effects[0].ratio,
     };
     for pair in 1..=found.pairs {
-        for metric in judge.found(&blocks[..2 * pair]) {
+        for metric in judge.certain_effects(&blocks[..2 * pair]) {
             found.effects.entry(metric.name.to_owned()).or_insert(pair);
         }
     }

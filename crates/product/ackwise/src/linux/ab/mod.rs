@@ -17,7 +17,7 @@ use ackwise_cli::{Format, text};
 use ackwise_datapath::{Datapath, Prepared};
 use ackwise_netdev::daemon::Supervisor;
 use ackwise_netdev::kernel;
-use ackwise_switchback::{Design, Found, Verdict};
+use ackwise_switchback::{Design, MetricEffect, Verdict};
 use anyhow::Context;
 use indicatif::ProgressBar;
 
@@ -136,7 +136,7 @@ impl Experiment<'_> {
 
     /// Reports the state after a pair: on a terminal in one line that is rewritten, otherwise in a
     /// new line.
-    fn tell(&self, data: &Found, verdict: Verdict) {
+    fn tell(&self, data: &MetricEffect, verdict: Verdict) {
         let said = format!(
             "{} of {} pairs: data {} ({} to {}); {}",
             self.blocks.outcomes.len() / 2,

@@ -1,6 +1,6 @@
 //! The report as a self-contained page.
 
-use ackwise_switchback::{Block, Found, METRICS, Outcome};
+use ackwise_switchback::{Block, METRICS, MetricEffect, Outcome};
 
 use super::report::{Report, changes, medians, policy_name, sentence, shown};
 use crate::page::{self, escape, table};
@@ -88,7 +88,7 @@ fn effects(out: &mut String, report: &Report) {
 }
 
 /// The intervals on a logarithmic axis from one half to two.
-fn intervals(out: &mut String, effects: &[Found]) {
+fn intervals(out: &mut String, effects: &[MetricEffect]) {
     const ROW: f64 = 26.0;
     let x = |ratio: f64| {
         let place = (ratio.clamp(0.5, 2.0).log2() + 1.0) / 2.0;

@@ -1,7 +1,7 @@
 //! The findings of an experiment so far.
 
 use ackwise_cli::text;
-use ackwise_switchback::{Block, Found, Judge, Level, METRICS, Metric, Outcome, Verdict};
+use ackwise_switchback::{Block, Judge, Level, METRICS, Metric, MetricEffect, Outcome, Verdict};
 use serde::Serialize;
 
 use crate::linux::rates::rate;
@@ -28,7 +28,7 @@ pub struct Report {
     pub verdict: Verdict,
     /// Why the experiment ended.
     pub ended: String,
-    pub effects: Vec<Found>,
+    pub effects: Vec<MetricEffect>,
     pub setup: Setup,
     pub blocks: Vec<Outcome>,
 }
@@ -46,7 +46,7 @@ pub fn report(setup: &Setup, blocks: &[Outcome], ended: String) -> Report {
 }
 
 /// The verdict so far, and the effects on which it depends.
-pub fn judged(setup: &Setup, blocks: &[Outcome]) -> (Vec<Found>, Verdict) {
+pub fn judged(setup: &Setup, blocks: &[Outcome]) -> (Vec<MetricEffect>, Verdict) {
     judge(setup).effects(blocks, Metric::judged())
 }
 
@@ -119,7 +119,7 @@ pub fn change(ratio: f64) -> String {
 }
 
 /// A ratio of an effect as a change; empty if no pair gives a value.
-pub fn changes(found: &Found, ratio: f64) -> String {
+pub fn changes(found: &MetricEffect, ratio: f64) -> String {
     if found.pairs > 0 {
         change(ratio)
     } else {

@@ -10,7 +10,7 @@ use ackwise_queue::{
     ShapeConfig, Spacing, Verdict,
 };
 use ackwise_rng::Probability;
-use common::{ACK, Test, ack};
+use common::{ACK, TestPacket, ack};
 
 const MS: Nanos = 1_000_000;
 
@@ -25,10 +25,13 @@ fn config() -> ChannelConfig<u32> {
 }
 
 /// Offers packets at their times. Returns the arrivals by id and time, and the rejected ids.
-fn run(channel: &mut Channel<Test>, offers: &[(Nanos, Test)]) -> (Vec<(u32, Nanos)>, Vec<u32>) {
+fn run(
+    channel: &mut Channel<TestPacket>,
+    offers: &[(Nanos, TestPacket)],
+) -> (Vec<(u32, Nanos)>, Vec<u32>) {
     let mut arrived = Vec::new();
     let mut gone = Vec::new();
-    let mut collect = |channel: &mut Channel<Test>, until: Nanos, gone: &mut Vec<u32>| {
+    let mut collect = |channel: &mut Channel<TestPacket>, until: Nanos, gone: &mut Vec<u32>| {
         while let Some(at) = channel.next_wakeup().filter(|at| *at <= until) {
             while let Some(departure) = channel.pop_due(at) {
                 match departure {
@@ -60,7 +63,7 @@ fn mux() -> MuxConfig<u32> {
         max_bytes: None,
         sizes: BundleSizes::default(),
         compress: false,
-        what: Select::pure_acks(),
+        select: Select::pure_acks(),
     }
 }
 
@@ -94,7 +97,7 @@ fn bundles_leave_at_ticks_back_to_back() {
             (6, tick(30, 1)),
         ]
     );
-    let stats = channel.boxes().mux.unwrap();
+    let stats = channel.middleboxes().mux.unwrap();
     // The third came at a tick whose bundle had left: it does not wait, but leaves by itself.
     assert_eq!((stats.bundles, stats.packets, stats.largest), (4, 5, 2));
     // 25 per bundle and 8 per packet.
@@ -189,7 +192,7 @@ fn a_bundle_leaves_early_when_it_is_full() {
             (3, 11 * MS + 40_000)
         ]
     );
-    assert_eq!(channel.boxes().mux.unwrap().bundles, 2);
+    assert_eq!(channel.middleboxes().mux.unwrap().bundles, 2);
 }
 
 /// The example of TCM-TF: 50 ACKs in one bundle take 425 bytes instead of 2000.
@@ -203,11 +206,11 @@ fn a_link_can_carry_the_bundle_instead() {
         queue: QueueConfig::drop_tail(QueueLimit::Unlimited),
         ..config()
     });
-    let offers: Vec<(Nanos, Test)> = (1..=50).map(|n| (MS, ack(n, n))).collect();
+    let offers: Vec<(Nanos, TestPacket)> = (1..=50).map(|n| (MS, ack(n, n))).collect();
     let (arrived, _) = run(&mut channel, &offers);
     assert_eq!(arrived[0], (1, 11 * MS + 33_000));
     assert_eq!(arrived[49], (50, 11 * MS + 425_000));
-    let stats = channel.boxes().mux.unwrap();
+    let stats = channel.middleboxes().mux.unwrap();
     assert_eq!((stats.bundle_bytes, stats.native_bytes), (425, 2000));
     assert_eq!(channel.link().stats().sent_bytes, 425);
 }
@@ -220,7 +223,7 @@ fn a_bundle_can_overflow_the_queue() {
         queue: QueueConfig::drop_tail(QueueLimit::Packets(2)),
         ..config()
     });
-    let offers: Vec<(Nanos, Test)> = (1..=5).map(|n| (MS, ack(n, n))).collect();
+    let offers: Vec<(Nanos, TestPacket)> = (1..=5).map(|n| (MS, ack(n, n))).collect();
     let (arrived, gone) = run(&mut channel, &offers);
     assert_eq!(
         arrived.iter().map(|(id, _)| *id).collect::<Vec<_>>(),
@@ -234,7 +237,7 @@ fn a_bundle_can_overflow_the_queue() {
 fn only_chosen_flows_wait() {
     let mut channel = Channel::new(ChannelConfig {
         mux: Some(MuxConfig {
-            what: Select {
+            select: Select {
                 pure_acks: true,
                 flows: vec![7],
             },
@@ -249,11 +252,11 @@ fn only_chosen_flows_wait() {
     assert_eq!(arrived, [(2, 2 * MS + 40_000), (1, 11 * MS + 40_000)]);
 }
 
-fn police(how: PoliceMode) -> ChannelConfig<u32> {
+fn police(mode: PoliceMode) -> ChannelConfig<u32> {
     ChannelConfig {
         police: Some(PoliceConfig {
-            how,
-            what: Select::pure_acks(),
+            mode,
+            select: Select::pure_acks(),
         }),
         ..config()
     }
@@ -267,11 +270,11 @@ fn a_policer_lets_a_burst_and_then_its_rate_through() {
         burst_bytes: 5_000,
         length: LengthMode::EthernetFrame,
     }));
-    let offers: Vec<(Nanos, Test)> = (0..2_000)
+    let offers: Vec<(Nanos, TestPacket)> = (0..2_000)
         .map(|n| (u64::from(n) * MS / 4, ack(n, n)))
         .collect();
     let (arrived, gone) = run(&mut channel, &offers);
-    let stats = channel.boxes().police.unwrap();
+    let stats = channel.middleboxes().police.unwrap();
     // 499.75 ms at 12.5 B/ms are 6246.875 B more: 11 246 B, or 175 frames of 64 bytes.
     assert_eq!(stats.passed, 175);
     assert_eq!(stats.dropped, 1825);
@@ -280,11 +283,11 @@ fn a_policer_lets_a_burst_and_then_its_rate_through() {
     assert_eq!(arrived.iter().filter(|(id, _)| *id < 78).count(), 78);
 
     // Data are not policed.
-    let data: Vec<(Nanos, Test)> = (0..200)
+    let data: Vec<(Nanos, TestPacket)> = (0..200)
         .map(|n| (u64::from(n) * MS, ack(n, n).payload(500)))
         .collect();
     let now = Nanos::MAX / 2;
-    let later: Vec<(Nanos, Test)> = data
+    let later: Vec<(Nanos, TestPacket)> = data
         .iter()
         .map(|(at, packet)| (now + at, *packet))
         .collect();
@@ -311,7 +314,7 @@ fn a_policer_charges_for_ip_packets() {
 #[test]
 fn a_share_can_be_dropped_evenly_or_by_chance() {
     let drop = Probability::from_fraction(0.8);
-    let offers: Vec<(Nanos, Test)> = (1..=10_000)
+    let offers: Vec<(Nanos, TestPacket)> = (1..=10_000)
         .map(|n| (u64::from(n) * MS, ack(n, n)))
         .collect();
     let mut even = Channel::new(police(PoliceMode::Even { drop }));
@@ -341,11 +344,11 @@ fn a_shaper_delays_what_exceeds() {
             burst_bytes: 80,
             length: LengthMode::Ip,
             limit: 3,
-            what: Select::pure_acks(),
+            select: Select::pure_acks(),
         }),
         ..config()
     });
-    let offers: Vec<(Nanos, Test)> = (1..=7).map(|n| (MS, ack(n, n))).collect();
+    let offers: Vec<(Nanos, TestPacket)> = (1..=7).map(|n| (MS, ack(n, n))).collect();
     let (arrived, gone) = run(&mut channel, &offers);
     let at = |at: Nanos| (at + 1) * MS + 40_000;
     assert_eq!(
@@ -359,7 +362,7 @@ fn a_shaper_delays_what_exceeds() {
         ]
     );
     assert_eq!(gone, [6, 7]);
-    let stats = channel.boxes().shape.unwrap();
+    let stats = channel.middleboxes().shape.unwrap();
     assert_eq!((stats.passed, stats.dropped), (5, 2));
     assert_eq!((stats.wait_max_ns, stats.max_packets), (12 * MS, 3));
 }
@@ -381,9 +384,12 @@ fn reconstruct(spacing: Spacing) -> ChannelConfig<u32> {
 }
 
 /// (ack, synthetic, time) of everything that comes out.
-fn acks(channel: &mut Channel<Test>, offers: &[(Nanos, Test)]) -> Vec<(u32, bool, Nanos)> {
+fn acks(
+    channel: &mut Channel<TestPacket>,
+    offers: &[(Nanos, TestPacket)],
+) -> Vec<(u32, bool, Nanos)> {
     let mut out = Vec::new();
-    let mut collect = |channel: &mut Channel<Test>, until: Nanos| {
+    let mut collect = |channel: &mut Channel<TestPacket>, until: Nanos| {
         while let Some(at) = channel.next_wakeup().filter(|at| *at <= until) {
             while let Some(departure) = channel.pop_due(at) {
                 let Departure::Delivered { packet, due_ns, .. } = departure else {
@@ -428,8 +434,8 @@ fn a_stretch_is_filled_evenly() {
             (11_000, false, 20 * MS),
         ]
     );
-    let stats = channel.boxes().reconstruct.unwrap();
-    assert_eq!((stats.made, stats.delayed), (3, 1));
+    let stats = channel.middleboxes().reconstruct.unwrap();
+    assert_eq!((stats.generated, stats.delayed), (3, 1));
     assert_eq!(stats.wait_max_ns, 7 * MS + MS / 2);
 }
 
