@@ -88,9 +88,9 @@ fn a_person_gets_text_of_eighty_columns_and_a_page() {
     assert_eq!(code, 0, "{err}");
     for part in [
         "of the packets",
-        "Segments that an ACK",
-        "kept back",
-        "Flows with most ACKs",
+        "Segments per ACK",
+        "withheld",
+        "Flows with the most ACKs",
     ] {
         assert!(out.contains(part), "{part}: {out}");
     }

@@ -239,9 +239,9 @@ fn a_rate_brings_a_queue() {
             at(5_000_000),
             Role::Router,
             CAKE,
-            "comes back as it is",
+            "is restored as it is",
         ),
-        case(left, at(5_000_000), Role::Router, CAKE, "put right first"),
+        case(left, at(5_000_000), Role::Router, CAKE, "cleaned up first"),
         case(
             cake(None),
             at(5_000_000),
@@ -341,7 +341,7 @@ fn somebody_s_shaper_is_left_alone() {
     let mut sqm = router();
     sqm.queue = queue("cake", Owner::Somebody);
     sqm.queue.sqm = true;
-    assert!(decide(&sqm, &NOTHING).unwrap().why[1].contains("sqm-scripts'"));
+    assert!(decide(&sqm, &NOTHING).unwrap().why[1].contains("set by sqm-scripts"));
 }
 
 #[test]
