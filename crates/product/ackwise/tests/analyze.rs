@@ -154,7 +154,7 @@ fn files_that_cannot_be_read_are_told() {
     let cut = write("cut.pcap", &bytes);
     let Ended { code, out, err } = ACKWISE.run(&["analyze", &cut]);
     assert_eq!(code, 0, "{err}");
-    assert!(out.contains("was cut off after byte"), "{out}");
+    assert!(out.contains("is cut off after byte"), "{out}");
 }
 
 /// A gzip file of stored blocks, whose checksum is wrong.
@@ -189,7 +189,7 @@ fn a_compressed_capture_is_cut_off_or_damaged() {
         fs::write(&path, &bytes[..end]).unwrap();
         let Ended { code, out, err } = ACKWISE.run(&["analyze", name]);
         assert_eq!(code, 0, "{err}");
-        assert!(out.contains("was cut off after byte"), "{out}");
+        assert!(out.contains("is cut off after byte"), "{out}");
     }
 }
 

@@ -33,8 +33,8 @@ pub fn watch<D: Daemon>(
 pub fn reason(outcome: Outcome, command: &'static str) -> &'static str {
     match outcome {
         Outcome::Signal(name) => name,
-        Outcome::Deadline => "the time is up",
-        Outcome::ParentGone => "`ackwise up --all` has ended",
+        Outcome::Deadline => "the time is over",
+        Outcome::ParentGone => "`ackwise up --all` is gone",
         Outcome::Ended(Ended::Asked | Ended::Renewed) => command,
         Outcome::Ended(Ended::InterfaceGone) => "the interface is gone",
         Outcome::Ended(Ended::DeviceGone) => "its device is gone",

@@ -125,9 +125,9 @@ impl Experiment<'_> {
             self.tell(&effects[0], verdict);
             match verdict {
                 Verdict::Undecided => {}
-                Verdict::Harms => return Ok("ended at once, because the policy harms".to_owned()),
+                Verdict::Harms => return Ok("ended at once, since it harms".to_owned()),
                 Verdict::Helps | Verdict::NoDifference => {
-                    return Ok("ended early, because the answer is known".to_owned());
+                    return Ok("ended early, since the answer is known".to_owned());
                 }
             }
         }

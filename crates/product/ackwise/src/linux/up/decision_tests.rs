@@ -225,14 +225,14 @@ fn a_rate_brings_a_queue() {
             at(5_000_000),
             Role::Router,
             CAKE,
-            "nobody's choice",
+            "which nobody chose",
         ),
         case(
             host(),
             at(5_000_000),
             Role::Receiver,
             CAKE,
-            "nobody's choice",
+            "which nobody chose",
         ),
         case(
             fq_codel,
@@ -275,7 +275,7 @@ fn a_rate_brings_a_queue() {
             chosen(UplinkQueue::Cake),
             Role::Router,
             CAKE,
-            "nobody's choice",
+            "which nobody chose",
         ),
     ]);
 }
