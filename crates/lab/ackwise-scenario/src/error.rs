@@ -25,7 +25,7 @@ pub enum ScenarioError {
     },
     /// What was selected is for other engines.
     #[error(
-        "{}: nothing of what is asked for is for '{engine}'\n  choose other arms, congestion \
+        "{}: nothing that was selected is for '{engine}'\n  choose other arms, congestion \
          controls, seeds or points, or another engine", file.display()
     )]
     NothingForEngine {

@@ -429,7 +429,7 @@ mod tests {
         let error = parsed(&["wan0", "--rate", "1 Mbit/s", "--min-rate", "2 Mbit/s"]);
         let text = error.unwrap_err().to_string();
         assert!(
-            text.starts_with("--min-rate \"2 Mbit/s\": --min-rate lies between"),
+            text.starts_with("--min-rate \"2 Mbit/s\": --min-rate must be between"),
             "{text}"
         );
         let two = ["wan/0", "--rate", "1 bit/s", "--overhead", "300"];
