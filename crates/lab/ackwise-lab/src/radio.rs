@@ -84,9 +84,7 @@ fn only_simulated(args: &RunArgs) -> Result<(), BadInput> {
             "{file}: a radio scenario does not run on '{engine}': its nodes are radios with \
              802.15.4, AODV and batteries, which the links between Linux stacks do not have"
         ))
-        .mend(
-            "run it with --on sim; docs/radio.md says how the same policies run on real stacks",
-        ));
+        .mend("run it with --on sim; docs/radio.md describes radio scenarios"));
     }
     let draws = args.draws.or(args.draw_seed).or(args.repeats);
     if draws.is_some() || !args.points.is_empty() {

@@ -124,8 +124,8 @@ fn other_engines_refuse_and_say_why() {
             format!(
                 "ackwise-lab: {CHAIN}: a radio scenario does not run on '{engine}': its nodes are \
                  radios with 802.15.4, AODV and batteries, which the links between Linux stacks \
-                 do not have\n  run it with --on sim; docs/radio.md says how the same policies run on \
-                 real stacks\n"
+                 do not have\n  run it with --on sim; docs/radio.md describes radio \
+                 scenarios\n"
             )
         );
     }

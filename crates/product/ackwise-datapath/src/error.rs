@@ -26,8 +26,8 @@ pub enum Error {
     },
     /// Something other than the capabilities keeps the process from bpf(2).
     #[error(
-        "not permitted to load BPF programs, though with the capabilities for it: a filter refuses \
-         the system call bpf(2), as that of some containers does; start the container with \
+        "not permitted to load BPF programs, although the capabilities are there: a seccomp filter \
+         refuses the system call bpf(2), as in some containers; start the container with \
          --security-opt seccomp=unconfined, or with a profile that lets CAP_BPF call it"
     )]
     Refused,
@@ -53,7 +53,7 @@ pub enum Error {
         why: &'static str,
     },
     /// The programs stay as they are.
-    #[error("this takes another attachment: detach, and attach again")]
+    #[error("this change needs a new attachment: detach, and attach again")]
     NotRenewable,
     /// Withheld ACKs would be errors to their sockets.
     #[error(
@@ -126,8 +126,8 @@ pub enum Error {
     },
     /// The congestion-window hint, or requests for ACKs, where no data leave their sender.
     #[error(
-        "the congestion-window hint and the bit that asks for an ACK are written where the data \
-         leave their sender: with position sender, not {0}"
+        "the congestion-window hint and the bit that asks for an ACK are written on the host that \
+         sends the data: they need position sender, not {0}"
     )]
     NotTheSender(&'static str),
     /// Requests for an ACK rate are for one place and one policy.
@@ -139,8 +139,8 @@ pub enum Error {
     NotObeying,
     /// There is nothing to attach a program for sockets to.
     #[error(
-        "no cgroup of version 2 is mounted, which programs for sockets are attached to: mount -t \
-         cgroup2 none /sys/fs/cgroup, or name one"
+        "no cgroup2 file system is mounted, which programs for sockets need: `mount -t cgroup2 none \
+         /sys/fs/cgroup`, or name one"
     )]
     NoCgroup,
     /// What was named as a cgroup is none that programs can be attached to.
@@ -160,12 +160,14 @@ pub enum Error {
     InterfaceGone(String),
     /// The TAP device by which held ACKs come back went away while attached.
     #[error(
-        "the device by which held ACKs come back to {0} was deleted or taken down by somebody else; \
+        "the device by which held ACKs come back to {0} was deleted or taken down by someone else; \
          nothing is held any more"
     )]
     DeviceGone(String),
     /// Nothing is attached there.
-    #[error("ackwise is not attached to {0} in this network namespace (`ackwise status` lists)")]
+    #[error(
+        "ackwise is not attached to {0} in this network namespace (`ackwise status` lists what is)"
+    )]
     NotAttached(String),
     /// The process that holds an interface did not answer as expected.
     #[error("process {pid} holds the interface but does not answer: {why}")]
