@@ -77,10 +77,10 @@ function show(name, found) {
 			["bytes", count(found.tcp.ack_bytes), percent(found.tcp.ack_share_of_bytes)],
 		],
 	);
-	element("h2", "What a policy would have withheld", result);
+	element("h2", "What a policy would have saved", result);
 	table(
 		result,
-		["policy", "judged", "withheld", "share", "bytes", "reasons"],
+		["policy", "judged", "saved", "share", "bytes", "reasons"],
 		found.policies.map((one) => [
 			one.policy,
 			count(one.pure_acks),

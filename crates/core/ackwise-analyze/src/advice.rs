@@ -132,7 +132,7 @@ fn what(pays: Pays, command: &Option<String>) -> String {
 
 fn expect(a: &Analysis, policy: &PolicyFinding, options: &Options) -> String {
     let mut text = format!(
-        "{} would have withheld {} of {} ACKs",
+        "{} would have saved {} of {} ACKs",
         policy.policy,
         percent(policy.saved_share),
         policy.pure_acks

@@ -89,7 +89,7 @@ fn a_person_gets_text_of_eighty_columns_and_a_page() {
     for part in [
         "of the packets",
         "Segments per ACK",
-        "withheld",
+        "saved",
         "Flows with the most ACKs",
     ] {
         assert!(out.contains(part), "{part}: {out}");

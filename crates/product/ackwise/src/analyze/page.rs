@@ -44,13 +44,13 @@ fn section(out: &mut String, finding: &Finding) {
         "Pure ACKs by the number of segments that they acknowledge",
         &bars,
     );
-    out.push_str("<h2>What a policy would have withheld</h2>\n");
+    out.push_str("<h2>What a policy would have saved</h2>\n");
     let bars: Vec<_> = a
         .policies
         .iter()
         .map(|p| (p.policy.clone(), p.saved_share, percent(p.saved_share)))
         .collect();
-    plot(out, "Share of ACKs withheld, by policy", &bars);
+    plot(out, "Share of ACKs saved, by policy", &bars);
     policies(out, a);
     flows(out, a);
 }
@@ -112,7 +112,7 @@ fn policies(out: &mut String, a: &Analysis) {
         .collect();
     table(
         out,
-        &["policy", "judged", "withheld", "bytes", "reasons"],
+        &["policy", "judged", "saved", "bytes", "reasons"],
         &rows,
     );
 }
@@ -136,8 +136,8 @@ fn flows(out: &mut String, a: &Analysis) {
         })
         .collect();
     let first = a.policies.first().map_or("", |p| &p.policy);
-    let withheld = format!("withheld by {first}");
-    table(out, &["data", "segments", "ACKs", &withheld, "RTT"], &rows);
+    let saved = format!("saved by {first}");
+    table(out, &["data", "segments", "ACKs", &saved, "RTT"], &rows);
     if a.flows_left_out > 0 {
         out.push_str(&format!(
             "<p>{} flows with fewer ACKs are only in the totals.</p>\n",

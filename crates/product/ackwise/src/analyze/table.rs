@@ -19,7 +19,7 @@ pub fn text(finding: &Finding) -> String {
         out.push_str("\nSegments per ACK\n");
         out.push_str(&stretch(&a.stretch));
         out.push_str(&thinned(a));
-        out.push_str("\nWhat a policy would have withheld\n");
+        out.push_str("\nWhat a policy would have saved\n");
         out.push_str(&policies(&a.policies));
         out.push_str("\nFlows with the most ACKs\n");
         out.push_str(&flows(a));
@@ -166,7 +166,7 @@ fn thinned(a: &Analysis) -> String {
     }
     if t.guessed_sizes > 0 {
         out.push_str(
-            "Some segment sizes are guessed: not all connections begin in this capture.\n",
+            "Some segment sizes are guessed from packet sizes: not all connections begin in this capture.\n",
         );
     }
     match (t.missing_by_ip_id, t.missing_share) {
@@ -182,7 +182,7 @@ fn thinned(a: &Analysis) -> String {
 
 fn policies(policies: &[PolicyFinding]) -> String {
     let mut rows = vec![
-        ["policy", "withheld", "bytes", "the others left because"]
+        ["policy", "saved", "bytes", "the others left because"]
             .map(String::from)
             .to_vec(),
     ];
@@ -209,7 +209,7 @@ fn policies(policies: &[PolicyFinding]) -> String {
 
 fn flows(a: &Analysis) -> String {
     let mut rows = vec![
-        ["data from", "to", "segments", "ACKs", "withheld", "RTT"]
+        ["data from", "to", "segments", "ACKs", "saved", "RTT"]
             .map(String::from)
             .to_vec(),
     ];
@@ -219,7 +219,7 @@ fn flows(a: &Analysis) -> String {
             f.to.clone(),
             text::count(f.data_segments as f64),
             text::count(f.acks as f64),
-            withheld(f),
+            share_saved(f),
             f.srtt_us
                 .map_or_else(|| "-".into(), |us| text::micros(f64::from(us))),
         ]);
@@ -233,7 +233,7 @@ fn flows(a: &Analysis) -> String {
 }
 
 /// By the first policy.
-fn withheld(f: &FlowFinding) -> String {
+fn share_saved(f: &FlowFinding) -> String {
     match f.saved.first() {
         Some(saved) if f.acks > 0 => percent(*saved as f64 / f.acks as f64),
         _ => "-".into(),

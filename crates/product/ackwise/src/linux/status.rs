@@ -186,7 +186,7 @@ fn in_full(a: &Attachment) -> String {
     let mut reasons: Vec<_> = s.reasons.iter().filter(|(_, n)| **n > 0).collect();
     reasons.sort_by_key(|(name, n)| (std::cmp::Reverse(**n), (*name).clone()));
     if !reasons.is_empty() {
-        out.push_str("\nSegments of the ACK direction, by outcome:\n");
+        out.push_str("\nSegments of the ACK direction, by the reason for their verdict:\n");
     }
     let rows: Vec<_> = reasons
         .iter()

@@ -107,7 +107,7 @@ pub struct GatewayUpArgs {
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
 
-    /// How the BPF program is attached
+    /// How the BPF program is attached: by a tcx link, or by a filter of the clsact qdisc
     #[arg(long, value_enum, default_value_t)]
     pub attach_mode: AttachMode,
 

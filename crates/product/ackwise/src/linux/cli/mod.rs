@@ -17,7 +17,7 @@ use clap::{Args, Subcommand, ValueEnum};
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Detect an interface's role, thin ACKs there, and restore everything at the end
+    /// Detect an interface's role, thin ACKs there, shape if asked to, and restore everything at the end
     #[command(after_help = up::HELP)]
     Up(up::UpArgs),
     /// Stop `ackwise up`, and restore what a killed one left behind
@@ -97,7 +97,7 @@ pub struct ThinArgs {
     #[arg(long, default_value_t = 65_536, value_name = "N", value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
     pub max_flows: u32,
 
-    /// How the BPF program is attached
+    /// How the BPF program is attached: by a tcx link, or by a filter of the clsact qdisc
     #[arg(long, value_enum, default_value_t)]
     pub attach_mode: AttachMode,
 

@@ -61,7 +61,7 @@ pub struct UpArgs {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
 
-    /// How the BPF program is attached
+    /// How the BPF program is attached: by a tcx link, or by a filter of the clsact qdisc
     #[arg(long, value_enum, default_value_t = AttachMode::Auto, value_name = "HOW")]
     pub attach_mode: AttachMode,
 }

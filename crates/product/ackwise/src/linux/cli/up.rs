@@ -84,7 +84,7 @@ pub struct UpArgs {
     #[arg(long, value_name = "ADDR:PORT")]
     pub metrics: Option<SocketAddr>,
 
-    /// How the BPF program is attached
+    /// How the BPF program is attached: by a tcx link, or by a filter of the clsact qdisc
     #[arg(long, value_enum, default_value_t)]
     pub attach_mode: AttachMode,
 
