@@ -320,7 +320,7 @@ fn somebody_s_shaper_is_left_alone() {
         for asked in [NOTHING, at(5_000_000)] {
             let plan = decide(&facts, &asked).unwrap();
             assert_eq!((plan.queue, plan.thins), (Queue::Keep, true), "{kind}");
-            let reason = format!("{kind} 8001: is somebody's");
+            let reason = format!("{kind} 8001: is set by someone else");
             assert!(plan.why[1].contains(&reason), "{plan:?}");
             let more = plan
                 .notes
