@@ -263,7 +263,7 @@ pub fn queue(text: &str) -> Result<QueueLimit, String> {
     }
     if value.fract() != 0.0 || value > 1e7 {
         return Err(format!(
-            "a queue of '{text}' is out of range: a whole number up to 10000000 packets"
+            "a queue of '{text}' is not valid: write a whole number up to 10000000 packets"
         ));
     }
     Ok(QueueLimit::Packets(value as u32))

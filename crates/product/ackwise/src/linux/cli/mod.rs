@@ -78,8 +78,8 @@ pub struct ThinArgs {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 
-    /// Longest time that an ACK may be withheld, in milliseconds [default: 25, and a quarter of
-    /// each flow's round trip if that is less]
+    /// Longest time that an ACK may be withheld, in milliseconds, from 1 to 200; a quarter of the
+    /// flow's round trip limits it as well [default: 25]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub hold_ms: Option<Duration>,
 
