@@ -66,7 +66,7 @@ function show(name, found) {
 		element("div", sentence, advice);
 	}
 	if (found.cut_at !== null) {
-		element("p", `The capture was cut off after byte ${found.cut_at}: what came before is here.`, result);
+		element("p", `The capture is cut off after byte ${found.cut_at}; the part before is analysed here.`, result);
 	}
 	element("h2", "What the ACKs cost", result);
 	table(
@@ -77,10 +77,10 @@ function show(name, found) {
 			["bytes", count(found.tcp.ack_bytes), percent(found.tcp.ack_share_of_bytes)],
 		],
 	);
-	element("h2", "What a policy would have kept back", result);
+	element("h2", "What a policy would have saved", result);
 	table(
 		result,
-		["policy", "judged", "kept back", "share", "bytes", "reasons"],
+		["policy", "judged", "saved", "share", "bytes", "reasons"],
 		found.policies.map((one) => [
 			one.policy,
 			count(one.pure_acks),
@@ -90,7 +90,7 @@ function show(name, found) {
 			one.reasons.map((reason) => `${reason.reason} ${count(reason.acks)}`).join(", "),
 		]),
 	);
-	element("h2", "Segments that an ACK acknowledges", result);
+	element("h2", "Segments per ACK", result);
 	table(
 		result,
 		["segments", "ACKs"],

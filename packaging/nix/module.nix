@@ -47,7 +47,7 @@ in
           up = "4.75 Mbit/s";
         }
       ];
-      description = "What stands in /etc/ackwise/ackwise.toml: ackwise.toml(5).";
+      description = "Contents of /etc/ackwise/ackwise.toml: ackwise.toml(5).";
     };
   };
 

@@ -29,8 +29,8 @@ pub(crate) fn advise(a: &Analysis, options: &Options) -> Advice {
                 "Capture some downloads, at the host that receives or at the router before the \
                  uplink: tcpdump -i IFACE -s 128 -w FILE tcp."
                     .to_owned(),
-                "Begin the capture before the downloads: the first packets of a connection say \
-                 what its options mean."
+                "Begin the capture before the downloads: the SYNs of a connection say which TCP \
+                 options are in use."
                     .to_owned(),
             ],
         };
@@ -106,10 +106,10 @@ fn verdict_sentence(a: &Analysis, policy: &PolicyFinding, pays: Pays) -> String 
     let verdict = match pays {
         Pays::Yes => "they may hold downloads back, so thinning them should pay",
         Pays::Little => {
-            "thinning them saves packets, so CPU time and airtime; nothing here shows that \
-             downloads would be faster"
+            "thinning them saves packets, and with them CPU time and airtime; nothing here shows \
+             that downloads would be faster"
         }
-        Pays::Unknown => "whether thinning them pays takes a capture of both directions",
+        Pays::Unknown => "to tell whether thinning them pays takes a capture of both directions",
         _ if policy.saved_share < MIN_SAVED_SHARE => "hardly any of them can be withheld",
         _ => "thinning them saves little",
     };
@@ -119,12 +119,12 @@ fn verdict_sentence(a: &Analysis, policy: &PolicyFinding, pays: Pays) -> String 
 fn command_sentence(pays: Pays, command: &Option<String>) -> String {
     match command {
         _ if pays == Pays::Unknown => {
-            "Capture both directions, where the data pass as well: tcpdump \
+            "Capture both directions, where the data passes as well: tcpdump \
                                        -i IFACE -s 128 -w FILE tcp."
                 .to_owned()
         }
         Some(command) => format!(
-            "Try `{command}`; with --{} it only says what it would do.",
+            "Try `{command}`; with --{} it only shows what it would do.",
             if command.contains("attach") {
                 "dry-run"
             } else {
@@ -137,7 +137,7 @@ fn command_sentence(pays: Pays, command: &Option<String>) -> String {
 
 fn expectation_sentence(a: &Analysis, policy: &PolicyFinding, options: &Options) -> String {
     let mut text = format!(
-        "{} would have kept back {} of {} ACKs",
+        "{} would have saved {} of {} ACKs",
         policy.policy,
         percent(policy.saved_share),
         policy.pure_acks
@@ -149,11 +149,9 @@ fn expectation_sentence(a: &Analysis, policy: &PolicyFinding, options: &Options)
     if one_direction(a) {
         doubts.push("the capture has one direction only");
     } else if a.flows.iter().all(|f| f.srtt_us.is_none()) {
-        doubts.push("without time stamps no round-trip time is known");
+        doubts.push("without TCP timestamps no round-trip time is known");
     }
-    text.push_str(
-        "; senders that see fewer ACKs send otherwise, so that goodput can only be measured",
-    );
+    text.push_str("; senders that see fewer ACKs send differently, so goodput has to be measured");
     if !doubts.is_empty() {
         text.push_str(" (");
         text.push_str(&doubts.join("; "));

@@ -47,7 +47,7 @@ pub fn fq_codel(section: &Section<'_>, limit: QueueLimit, mtu: u32) -> FqCodel {
     }
     let ack_share = section.share("ack_share");
     if ack_share.is_some_and(|share| !(share > 0.0 && share < 1.0)) {
-        let message = "'ack_share' is more than 0 %, less than 100 %";
+        let message = "'ack_share' must be more than 0 % and less than 100 %";
         section.error(&section.span_of("ack_share"), message);
     }
     for key in ["acks_first", "counts"] {

@@ -86,7 +86,7 @@ fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
             && !matches!(word.text.as_str(), "." | "..")
             && !word.text.contains(|c: char| c == '/' || c.is_whitespace());
         if !fine {
-            let message = format!("'{}' is no name of an interface", word.text);
+            let message = format!("'{}' is not an interface name", word.text);
             top.error(&word.span, message);
         }
     }
@@ -96,7 +96,7 @@ fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
     }
     let rate_bps = top.rate("rate");
     if rate_bps.is_some_and(|rate| !(RATES[0]..=RATES[1]).contains(&rate)) {
-        let message = "'rate' lies between 1 kbit/s and 100 Gbit/s";
+        let message = "'rate' must be between 1 kbit/s and 100 Gbit/s";
         top.error(&top.span_of("rate"), message);
     }
     let min_rate_bps = top.rate("min_rate");
@@ -104,7 +104,7 @@ fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
         && !(RATES[0]..most).contains(&least)
     {
         let message =
-            "'min_rate' lies between 1 kbit/s and 'rate': the rate is measured between them";
+            "'min_rate' must be between 1 kbit/s and 'rate': the rate is measured between them";
         top.error(&top.span_of("min_rate"), message);
     }
     let overhead = top.whole("overhead", 0, 256).unwrap_or(0);

@@ -158,7 +158,7 @@ fn interfaces(
         };
         let name = &interface.name;
         if all.iter().any(|other| other.name.text == name.text) {
-            let message = format!("'{}' stands here twice", name.text);
+            let message = format!("'{}' is given twice", name.text);
             section.error(&name.span, message);
         }
         let others = all.iter().filter_map(|other| other.metrics);
@@ -242,7 +242,7 @@ fn check_name(section: &Section<'_>, name: &Word) {
             .text
             .contains(|c: char| matches!(c, '/' | ':') || c.is_whitespace() || c.is_control());
     if !fine {
-        let message = format!("'{}' is no name of an interface", name.text.escape_debug());
+        let message = format!("'{}' is not an interface name", name.text.escape_debug());
         section.error(&name.span, message);
     }
 }

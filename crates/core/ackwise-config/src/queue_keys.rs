@@ -157,7 +157,7 @@ fn red(section: &Section<'_>, discipline: Option<Discipline>) -> Option<Red> {
     let presets = [("floyd", RedPreset::Floyd), ("ns2", RedPreset::Ns2)];
     let weight = section.number("weight");
     if weight.is_some_and(|weight| !(weight > 0.0 && weight <= 1.0)) {
-        let message = "'weight' is that of a new sample: more than 0, at most 1";
+        let message = "'weight', that of a new sample, must be more than 0 and at most 1";
         section.error(&section.span_of("weight"), message);
     }
     let max_probability = positive_share(section, "max_probability");
@@ -183,7 +183,7 @@ fn positive_share(section: &Section<'_>, key: &str) -> Option<f64> {
     if share > 0.0 && share <= 1.0 {
         return Some(share);
     }
-    let message = format!("'{key}' is more than 0 %, at most 100 %");
+    let message = format!("'{key}' must be more than 0 % and at most 100 %");
     section.error(&section.span_of(key), message);
     None
 }
@@ -200,8 +200,8 @@ fn thresholds(section: &Section<'_>) -> Option<[QueueLimit; 2]> {
         (QueueLimit::Packets(min), QueueLimit::Packets(max)) if min < max => None,
         (QueueLimit::Bytes(min), QueueLimit::Bytes(max)) if min < max => None,
         (QueueLimit::Packets(_), QueueLimit::Packets(_))
-        | (QueueLimit::Bytes(_), QueueLimit::Bytes(_)) => Some("'max' is not more than 'min'"),
-        _ => Some("'min' and 'max' are both in packets or both in bytes"),
+        | (QueueLimit::Bytes(_), QueueLimit::Bytes(_)) => Some("'max' must be more than 'min'"),
+        _ => Some("'min' and 'max' must both be in packets or both in bytes"),
     };
     if let Some(mistake) = mistake {
         section.error(&section.span_of("max"), mistake);
@@ -331,7 +331,7 @@ fn bucket(section: &Section<'_>) -> Option<Bucket> {
     let length = section.choice("length", &lengths).unwrap_or(Length::Ip);
     let (rate_bps, burst) = (section.rate("rate")?, section.size("burst")?);
     if burst > MAX_BURST {
-        section.error(&section.span_of("burst"), "'burst' is at most 1 TiB");
+        section.error(&section.span_of("burst"), "'burst' must be at most 1 TiB");
         return None;
     }
     Some(Bucket {

@@ -116,7 +116,7 @@ impl<'a> Section<'a> {
     fn mismatch(&self, key: &str, value: &Value, wanted: &str) {
         self.error(
             &value.span,
-            format!("'{key}' is {wanted}, not {}", value.what()),
+            format!("'{key}' must be {wanted}, not {}", value.what()),
         );
     }
 
@@ -208,7 +208,7 @@ impl<'a> Section<'a> {
             _ => {
                 self.error(
                     &value.span,
-                    format!("'{key}' lies between {min} and {max}, not {number}"),
+                    format!("'{key}' must be between {min} and {max}, not {number}"),
                 );
                 None
             }
@@ -241,7 +241,7 @@ impl<'a> Section<'a> {
         };
         self.error(
             &self.span_of(key),
-            format!("'{key}' is {what}: {number}; it lies between {least} and {most} {unit}"),
+            format!("'{key}' is {what}: {number}; it must be between {least} and {most} {unit}"),
         );
         None
     }
@@ -286,7 +286,7 @@ impl<'a> Section<'a> {
                 return None;
             };
             if words.iter().any(|word| word.text == *text) {
-                self.error(&item.span, format!("'{text}' stands here twice"));
+                self.error(&item.span, format!("'{text}' is given twice"));
             }
             words.push(Word {
                 text: text.clone(),
@@ -339,7 +339,7 @@ impl<'a> Section<'a> {
             let message = if time.is_zero() {
                 format!("'{key}' must be more than zero")
             } else {
-                format!("'{key}' lies between {min:?} and {max:?}, not {time:?}")
+                format!("'{key}' must be between {min:?} and {max:?}, not {time:?}")
             };
             self.error(&self.span_of(key), message);
             return None;
@@ -359,7 +359,7 @@ impl<'a> Section<'a> {
         if fit.is_none() {
             self.error(
                 &self.span_of(key),
-                format!("'{key}' lies between {min} B and {max} B, not {size} B"),
+                format!("'{key}' must be between {min} B and {max} B, not {size} B"),
             );
         }
         fit
@@ -371,7 +371,7 @@ impl<'a> Section<'a> {
         for item in self.list(key)? {
             let size = self.quantity_value(key, item, Quantity::Size, units::size)?;
             if sizes.contains(&size) {
-                self.error(&item.span, format!("{size} bytes stand here twice"));
+                self.error(&item.span, format!("{size} bytes are given twice"));
             }
             sizes.push(size);
         }

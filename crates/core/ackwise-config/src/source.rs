@@ -55,7 +55,7 @@ impl Source {
             Some(built) if errors.is_empty() => Ok(built),
             _ => {
                 if errors.is_empty() {
-                    errors.error(&(0..0), "nothing can be made of this");
+                    errors.error(&(0..0), "this cannot be parsed");
                 }
                 Err(ConfigError::Invalid(errors.finish(&self.path, &self.text)))
             }

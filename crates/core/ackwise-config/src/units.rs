@@ -218,7 +218,7 @@ fn whole_bytes(text: &str, bytes: f64) -> Result<u64, String> {
     }
     if !(1.0..=1e12).contains(&bytes) {
         return Err(format!(
-            "a size of '{text}' has no meaning here: 1 B to 1000 GB"
+            "a size of '{text}' is out of range: 1 B to 1000 GB"
         ));
     }
     Ok(bytes.round() as u64)
@@ -233,7 +233,7 @@ pub fn probability(text: &str) -> Result<f64, String> {
     let (share, _) = quantity(text, &SHARE)?;
     if share >= 1.0 {
         return Err(format!(
-            "'{text}' leaves nothing over: a probability here is less than 100 %"
+            "'{text}' is too high: a probability here must be less than 100 %"
         ));
     }
     Ok(share)
@@ -263,7 +263,7 @@ pub fn queue(text: &str) -> Result<QueueLimit, String> {
     }
     if value.fract() != 0.0 || value > 1e7 {
         return Err(format!(
-            "a queue of '{text}' is not possible: a whole number up to 10000000 packets"
+            "a queue of '{text}' is not valid: write a whole number up to 10000000 packets"
         ));
     }
     Ok(QueueLimit::Packets(value as u32))

@@ -45,7 +45,7 @@ impl UplinkRate {
 /// Rejects rates slower than any modem, or faster than any uplink that is worth shaping.
 fn bounded(rate_bps: u64) -> Result<u64, String> {
     if !(8_000..=10_000_000_000).contains(&rate_bps) {
-        return Err("an uplink has from 8 kbit/s to 10 Gbit/s".to_owned());
+        return Err("the rate of an uplink must be from 8 kbit/s to 10 Gbit/s".to_owned());
     }
     Ok(rate_bps)
 }

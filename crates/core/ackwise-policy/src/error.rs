@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// There is no such policy.
-    #[error("there is no policy {name:?}; there are {}", known.join(", "))]
+    #[error("there is no policy {name:?}; the policies are {}", known.join(", "))]
     UnknownPolicy {
         /// The name that was asked for.
         name: String,

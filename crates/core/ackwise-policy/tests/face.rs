@@ -149,7 +149,9 @@ fn parameters_are_set_by_name_within_their_range() {
     );
     assert_eq!(none.to_string(), "none");
     let parse = |text: &str| text.parse::<Config>().map(|_| ());
-    assert!(said(parse("evry-n")).starts_with("there is no policy \"evry-n\"; there are none,"));
+    assert!(
+        said(parse("evry-n")).starts_with("there is no policy \"evry-n\"; the policies are none,")
+    );
     assert!(said(parse("every-n:n")).starts_with("\"n\" is not name=value"));
 }
 

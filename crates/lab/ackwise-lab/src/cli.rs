@@ -14,7 +14,7 @@ use clap_complete::Shell;
 use crate::engine_name::engine;
 use crate::system;
 
-/// Runs scenarios on a simulator, on real Linux in virtual time or on this kernel, and compares
+/// Run scenarios on a simulator, on real Linux in virtual time or on this kernel, and compare
 /// ways to thin ACKs.
 #[derive(Debug, Parser)]
 #[command(
@@ -36,17 +36,17 @@ pub struct Cli {
 pub enum Command {
     /// Run a scenario, and compare its arms
     Run(RunArgs),
-    /// Show the result of an earlier run again
+    /// Show the result of an earlier run
     Report(ReportArgs),
     #[command(flatten)]
     System(system::Command),
-    /// Look at scenario files without running them
+    /// Check scenario files without running them
     #[command(subcommand)]
     Scenario(ScenarioCommand),
-    /// Print the trace of a rate that changes, made from published statistics
+    /// Print the trace of a varying link rate, generated from published statistics
     #[command(after_help = TRACE_HELP)]
     Trace(TraceArgs),
-    /// Measure what bundles of ACKs cost: recorded ACKs pass both ends, every packet is compared
+    /// Measure what bundling ACKs costs: recorded ACKs pass both ends, and every packet is compared
     #[command(after_help = BENCH_HELP)]
     TunnelBench(BenchArgs),
     /// Print a completion script for a shell
@@ -54,52 +54,52 @@ pub enum Command {
         /// Which shell
         shell: Shell,
     },
-    /// Write the manual pages into a directory; packages are made with it
+    /// Write the manual pages into a directory, for packages
     #[command(hide = true)]
     Man {
-        /// The directory, which is made if it is missing
+        /// The directory, which is created if it does not exist
         directory: PathBuf,
     },
 }
 
 const BENCH_HELP: &str = "\
-Bytes count all headers: IPv4, UDP, the datagram's own and the tag of its encryption. They are
-counted from 200 ms on, when the flows are known to both sides. Speeds are those of one core,
-without encryption, the best of 20 passes; they are measured, and vary.";
+Bytes include all headers: IPv4, UDP, the datagram's own and the tag of its encryption. Counting
+begins at 200 ms, when both sides know the flows. Speeds are those of one core, without encryption,
+the best of 20 passes; they are measured, and vary.";
 
 const TRACE_HELP: &str = "\
 Examples:
   ackwise-lab trace lte --seed 1 --duration 60s > lte.trace
   ackwise-lab trace 5g --mean '300 Mbit/s' --as mahimahi > 5g.trace
 
-A scenario has them as rate = { trace = \"lte.trace\" }, or without a file as
+In a scenario, write rate = { trace = \"lte.trace\" }, or without a file
 rate = { lte = { mean = \"20 Mbit/s\", seed = 1 } }. docs/links.md has the sources.";
 
 /// `ackwise-lab run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// The scenario
+    /// The scenario file
     #[arg(value_hint = ValueHint::FilePath)]
     pub scenario: PathBuf,
 
-    /// What runs it
+    /// The engine that runs it
     #[arg(long = "on", value_name = "ENGINE", value_parser = engine(), default_value_t = Engine::Sim)]
     pub engine: Engine,
 
-    /// Runs it on this engine too, and judges by the scenario's [[agree]] whether both come to
-    /// the same
+    /// Also run it on this engine, and check by the scenario's [[agree]] tables whether both results
+    /// agree
     #[arg(long, value_name = "ENGINE", value_parser = engine())]
     pub against: Option<Engine>,
 
-    /// Only arms whose name matches this glob; may be repeated
+    /// Run only arms whose name matches this glob; may be repeated
     #[arg(long = "arm", value_name = "GLOB")]
     pub arms: Vec<String>,
 
-    /// Only these of the scenario's congestion controls, globs; repeated or separated by commas
+    /// Run only these of the scenario's congestion controls (globs); repeated or separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub cc: Vec<String>,
 
-    /// Only these of the scenario's seeds; repeated or separated by commas
+    /// Run only these of the scenario's seeds; repeated or separated by commas
     #[arg(long = "seed", value_name = "N", value_delimiter = ',')]
     pub seeds: Vec<String>,
 
@@ -107,28 +107,27 @@ pub struct RunArgs {
     #[arg(long, value_name = "N")]
     pub draw_seed: Option<u32>,
 
-    /// Draw so many points
+    /// Draw N points
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub draws: Option<u32>,
 
-    /// Run each drawn point so often, as its `repeat` says
+    /// Run each drawn point N times, as [sweep.draw.repeat] describes
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeats: Option<u32>,
 
-    /// Only these drawn points, by number; repeated or separated by commas
+    /// Run only these drawn points, by number; repeated or separated by commas
     #[arg(long = "point", value_name = "N", value_delimiter = ',')]
     pub points: Vec<u32>,
 
-    /// How long traffic flows, instead of what the scenario says, e.g. `10s`
+    /// How long traffic flows, e.g. `10s` [default: the scenario's duration]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
 
-    /// How many runs at the same time, in virtual time or on the simulator [default: one for each
-    /// core]
+    /// Number of runs at the same time, in virtual time or on the simulator [default: one per core]
     #[arg(long, short, value_name = "N", value_parser = jobs)]
     pub jobs: Option<NonZeroU16>,
 
-    /// The kernel that runs in virtual time: `6.12` or `7`, as kernel/build made it last, or the
+    /// The kernel that runs in virtual time: `6.12` or `7`, as last built by kernel/build, or the
     /// path of an image [default: 6.12]
     #[arg(long, value_name = "RELEASE|FILE", value_hint = ValueHint::FilePath)]
     pub kernel: Option<system::Kernel>,
@@ -137,7 +136,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = ackwise_sim::RunOptions::MAX_EVENTS)]
     pub max_events: u64,
 
-    /// Refuse runs that would take more memory than this together, bytes, on the simulator
+    /// Refuse runs that would together take more memory than this, in bytes, on the simulator
     #[arg(long, value_name = "BYTES", default_value_t = ackwise_sim::RunOptions::MAX_MEMORY)]
     pub max_memory: u64,
 
@@ -145,13 +144,13 @@ pub struct RunArgs {
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 
-    /// Keep each run's result in this directory, and run only what has none there: many machines
-    /// may share the directory, and any of them may be killed
+    /// Keep each run's result in this directory, and do only the runs that are missing there: many
+    /// machines may share the directory, and any of them may be killed
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath,
           conflicts_with_all = ["against", "output", "html", "csv", "parquet"])]
     pub into: Option<PathBuf>,
 
-    /// Only a part of the runs, e.g. `3/8` for the third of eight
+    /// Do only a part of the runs, e.g. `3/8` for the third of eight parts
     // With a conflict with `into` itself, clap would not apply `requires`.
     #[arg(long, value_name = "I/N", requires = "into",
           conflicts_with_all = ["against", "output", "html", "csv", "parquet"])]
@@ -164,11 +163,11 @@ pub struct RunArgs {
 /// Files that a report can be written to.
 #[derive(Debug, Args)]
 pub struct RenderArgs {
-    /// Write a page with plots to this file; it opens without a network
+    /// Write a self-contained HTML page with plots to this file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,
 
-    /// Write tables for other programs into this directory
+    /// Write the tables as CSV files into this directory
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub csv: Option<PathBuf>,
 
@@ -180,15 +179,15 @@ pub struct RenderArgs {
 /// `ackwise-lab report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// What `run --output` or `run --format json` wrote
+    /// The record that `run --output` or `run --format json` wrote
     #[arg(value_hint = ValueHint::FilePath, required_unless_present = "merge")]
     pub result: Option<PathBuf>,
 
-    /// Put the results together that `run --into` wrote to this directory
+    /// Merge the results that `run --into` wrote to this directory
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "result")]
     pub merge: Option<PathBuf>,
 
-    /// Which results, if the directory has those of several scenarios: the first digits of the set
+    /// The set to merge, by its first digits, if the directory has results of several scenarios
     // With a conflict with `merge` itself, clap would not apply `requires`.
     #[arg(
         long,
@@ -221,43 +220,43 @@ pub enum ScenarioCommand {
 /// What a generated trace is like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TraceKind {
-    /// A device in an LTE cell: a Brownian motion, as Sprout models it
+    /// A device in an LTE cell: Brownian motion, as Sprout models it
     Lte,
     /// A pedestrian in a 5G cell: shadowing by 3GPP
     #[value(name = "5g")]
     Nr,
-    /// A terminal of a low orbit constellation: another rate every 15 s
+    /// A terminal of a low-Earth-orbit constellation: a new rate every 15 s
     Leo,
 }
 
 /// The format of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TraceFormat {
-    /// A time and a rate in each line
+    /// A time and a rate per line
     Steps,
-    /// A delivery opportunity of 1500 bytes in each line, in ms
+    /// One line per delivery opportunity of 1500 bytes: its time in ms
     Mahimahi,
 }
 
 /// `ackwise-lab trace`.
 #[derive(Debug, Args)]
 pub struct TraceArgs {
-    /// What it is like
+    /// The kind of link
     pub kind: TraceKind,
 
-    /// The mean rate over all seeds; that of one trace differs
+    /// The mean rate over all seeds; that of a single trace differs
     #[arg(long, value_name = "RATE", value_parser = ackwise_scenario::trace::mean_rate, default_value = "20 Mbit/s")]
     pub mean: u64,
 
-    /// What the draws come from
+    /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u32,
 
-    /// The span after which it begins anew
+    /// Length of the trace, after which it repeats
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10m")]
     pub duration: Duration,
 
-    /// The format
+    /// Format of the trace
     #[arg(long = "as", value_name = "FORMAT", default_value = "steps")]
     pub shape: TraceFormat,
 }
@@ -265,7 +264,8 @@ pub struct TraceArgs {
 /// `ackwise-lab tunnel-bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// ACKs of one's own instead of the recorded ones: a pcap file of one direction, frames whole
+    /// Use the ACKs of this file instead of the recorded ones: a pcap of one direction, with whole
+    /// frames
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub pcap: Option<PathBuf>,
 
@@ -273,7 +273,7 @@ pub struct BenchArgs {
     #[arg(long, default_value_t = 10, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub period_ms: u64,
 
-    /// The tunnel's round trip, in milliseconds: what is referred to is that old
+    /// The tunnel's round-trip time, in milliseconds: the bundles that others refer to are that old
     #[arg(long, default_value_t = 40, value_name = "MS", value_parser = clap::value_parser!(u64).range(0..=2000))]
     pub rtt_ms: u64,
 }

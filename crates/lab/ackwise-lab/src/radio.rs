@@ -81,21 +81,21 @@ fn only_simulated(args: &RunArgs) -> Result<(), BadInput> {
         .find(other)
     {
         return Err(BadInput::new(format!(
-            "{file}: a scenario of radio does not run on '{engine}': its nodes are radios with \
-             802.15.4, AODV and batteries, and the links between Linux stacks there have none"
+            "{file}: a radio scenario does not run on '{engine}': its nodes are radios with \
+             802.15.4, AODV and batteries, which the links between Linux stacks do not have"
         ))
-        .mend("run it with --on sim; the same policies meet real stacks over links, see docs/radio.md"));
+        .mend("run it with --on sim; docs/radio.md describes radio scenarios"));
     }
     let draws = args.draws.or(args.draw_seed).or(args.repeats);
     if draws.is_some() || !args.points.is_empty() {
-        return Err(BadInput::new(format!(
-            "{file}: a scenario of radio draws no points; its places are its own"
-        ))
-        .mend("leave out --draw-seed, --draws, --repeats and --point"));
+        return Err(
+            BadInput::new(format!("{file}: a radio scenario draws no points"))
+                .mend("leave out --draw-seed, --draws, --repeats and --point"),
+        );
     }
     if args.against.is_some() {
         return Err(BadInput::new(format!(
-            "{file}: only the simulator runs radio; there is nothing to \
+            "{file}: only the simulator runs radio scenarios; there is nothing to \
                                    compare it with"
         ))
         .mend("leave out --against"));

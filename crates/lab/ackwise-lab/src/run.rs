@@ -109,7 +109,7 @@ fn wanted(args: &RunArgs) -> anyhow::Result<Scenario> {
     }
     if args.against.is_some() && scenario.agrees.is_empty() {
         return Err(BadInput::new(format!(
-            "{}: nothing says how close two engines have to come",
+            "{}: it does not say how closely two engines have to agree",
             args.scenario.display()
         ))
         .mend("add [[agree]] with a 'metric' and 'within' (docs/scenarios.md)")
@@ -161,7 +161,7 @@ fn with_draws(scenario: &Scenario, args: &RunArgs) -> anyhow::Result<Scenario> {
         if draw.get("repeat").is_none() {
             let file = args.scenario.display();
             return Err(
-                BadInput::new(format!("{file}: nothing is drawn anew for a repeat"))
+                BadInput::new(format!("{file}: nothing is redrawn for a repeat"))
                     .mend("leave out --repeats, or add [sweep.draw.repeat] (docs/scenarios.md)")
                     .into(),
             );
@@ -414,7 +414,7 @@ fn check_arguments(args: &RunArgs) -> Result<(), BadInput> {
     let keeps = args.into.is_some() || render.parquet.is_some();
     if keeps && radio::is_meant(&args.scenario) {
         let file = args.scenario.display();
-        let what = "--into and --parquet take no radio network";
+        let what = "--into and --parquet do not support radio networks";
         return Err(
             BadInput::new(format!("{file}: {what}")).mend("write its record to a file by --output")
         );

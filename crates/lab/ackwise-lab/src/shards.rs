@@ -186,7 +186,7 @@ fn kernel(args: &RunArgs) -> anyhow::Result<Option<String>> {
         Engine::Sim => Ok(None),
         Engine::Virtual => system::kernel_sources(args.kernel.as_ref()).map(Some),
         Engine::Live => Err(BadInput::new(
-            "--into keeps what is the same each time, and runs on '--on live' differ",
+            "--into keeps runs that are the same each time, but those of '--on live' differ",
         )
         .mend("use --on sim or --on virtual, or --output FILE")
         .into()),

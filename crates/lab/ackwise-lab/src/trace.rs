@@ -20,7 +20,7 @@ pub fn trace(args: &TraceArgs, format: Format) -> anyhow::Result<()> {
     let bad = |what: String, mend: &str| Err(BadInput::new(what).mend(mend).into());
     if format == Format::Json {
         let what = "--format json: a trace has a format of its own".to_owned();
-        return bad(what, "leave it out, or say --as mahimahi");
+        return bad(what, "leave it out, or write --as mahimahi");
     }
     let span = args.duration;
     if span.is_zero() || span > MAX_SPAN || !span.subsec_nanos().is_multiple_of(1_000_000) {
@@ -42,7 +42,7 @@ pub fn trace(args: &TraceArgs, format: Format) -> anyhow::Result<()> {
     };
     let lines = u128::from(args.mean) * span.as_millis() / 12_000_000;
     if args.shape == TraceFormat::Mahimahi && lines > MAX_LINES {
-        let what = format!("this trace has some {lines} lines");
+        let what = format!("this trace would have some {lines} lines");
         return bad(
             what,
             "make it shorter or slower, or leave out --as mahimahi",

@@ -109,11 +109,15 @@ fn what_cannot_be_drawn_is_bad_input() {
     for (text, more, complaint) in [
         (DRAWN, &["--point", "6"] as &[&str], "1 to 5"),
         (DRAWN, &["--draws", "0"], "--draws"),
-        (DRAWN, &["--draws", "20000"], "'n' lies between 1 and 10000"),
+        (
+            DRAWN,
+            &["--draws", "20000"],
+            "'n' must be between 1 and 10000",
+        ),
         (
             DRAWN,
             &["--arm", "elsewhere"],
-            "nothing of what is asked for is for 'sim'",
+            "nothing that was selected is for 'sim'",
         ),
         (plain, &["--draw-seed", "3"], "add [sweep.draw]"),
         (plain, &["--repeats", "3"], "add [sweep.draw]"),

@@ -122,10 +122,10 @@ fn other_engines_refuse_and_say_why() {
         assert_eq!(
             err,
             format!(
-                "ackwise-lab: {CHAIN}: a scenario of radio does not run on '{engine}': its nodes are \
-                 radios with 802.15.4, AODV and batteries, and the links between Linux stacks \
-                 there have none\n  run it with --on sim; the same policies meet real stacks over \
-                 links, see docs/radio.md\n"
+                "ackwise-lab: {CHAIN}: a radio scenario does not run on '{engine}': its nodes are \
+                 radios with 802.15.4, AODV and batteries, which the links between Linux stacks \
+                 do not have\n  run it with --on sim; docs/radio.md describes radio \
+                 scenarios\n"
             )
         );
     }
@@ -154,7 +154,7 @@ fn mistakes_say_what_where_and_how_to_mend_it() {
         ),
         (
             format!("{chain}hops = [2, 64]\n{arm}"),
-            "4:12: the hop limit: 'hops' lies between 1 and 63, not 64\n 4 | hops = [2, 64]\n   |            ^^",
+            "4:12: the hop limit: 'hops' must be between 1 and 63, not 64\n 4 | hops = [2, 64]\n   |            ^^",
         ),
         (
             format!("{chain}{arm}model = {{ segment = \"80 B\" }}\n"),
@@ -162,7 +162,7 @@ fn mistakes_say_what_where_and_how_to_mend_it() {
         ),
         (
             format!("{chain}[energy]\nrx = -19.6\n{arm}"),
-            "5:6: 'rx' is negative: -19.6; it lies between 0 and 10000 mA\n 5 | rx = -19.6\n   |      ^^^^^",
+            "5:6: 'rx' is negative: -19.6; it must be between 0 and 10000 mA\n 5 | rx = -19.6\n   |      ^^^^^",
         ),
         (
             format!("{places}positions = [[0, 0], [30], [60, 0]]\n{flow}{arm}"),

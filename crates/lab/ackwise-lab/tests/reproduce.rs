@@ -150,7 +150,7 @@ fn an_archive_has_what_checks_it_and_comes_out_the_same_again() {
         archives[0].to_str().unwrap(),
     ]);
     assert_eq!(code, 2, "{err}");
-    assert!(err.contains("there is something already"), "{err}");
+    assert!(err.contains("it is not empty"), "{err}");
     assert_eq!(sums(&archives[0]), first);
     // A refused directory is left unchanged.
     let taken = directory.path().join("taken");

@@ -95,7 +95,7 @@ def test_a_verdict_has_a_reason() -> None:
 @pytest.mark.parametrize(
     ("name", "params", "says"),
     [
-        ("adaptiv", {}, 'there is no policy "adaptiv"; there are none, '),
+        ("adaptiv", {}, 'there is no policy "adaptiv"; the policies are none, '),
         ("every-n", {"n": 0}, "every-n: n must be from 1 to 256"),
         ("every-n", {"n": -1}, "every-n: n must be from 1 to 256 segments, not -1\n  `ackwise policies every-n`"),
         ("every-n", {"n": 2**70}, f"every-n: n must be from 1 to 256 segments, not {2**70}\n"),

@@ -93,7 +93,7 @@ def test_values_are_changed_by_path() -> None:
         ("link.wam.forward.rate", "1 Mbit/s", "there is no link 'wam'; did you mean 'wan'?"),
         ("link.wan", "x", "say which key of link 'wan'"),
         ("sweep.seed", None, "there is no 'seed' to remove"),
-        ("link..rate", "1 Mbit/s", "between two dots stands a name"),
+        ("link..rate", "1 Mbit/s", "a name is missing between two dots"),
         ("arm.adaptive.policy", "adaptiv", "did you mean adaptive?"),
         ("link.wan.forward.rat", "1 Mbit/s", "did you mean 'rate'?"),
         ("lnk.wan", 1, "unknown key 'lnk'"),

@@ -42,11 +42,11 @@ fn mistakes_are_found_where_they_stand() {
         ),
         (
             format!("{chain}hops = [2, 64]\n{ARM}"),
-            "t.toml:5:12: the hop limit: 'hops' lies between 1 and 63, not 64",
+            "t.toml:5:12: the hop limit: 'hops' must be between 1 and 63, not 64",
         ),
         (
             format!("{chain}[energy]\ntx = -17\n{ARM}"),
-            "t.toml:6:6: 'tx' is negative: -17; it lies between 0 and 10000 mA",
+            "t.toml:6:6: 'tx' is negative: -17; it must be between 0 and 10000 mA",
         ),
         (
             format!("{chain}{ARM}model = {{ segment = \"80 B\" }}\n"),
@@ -70,7 +70,7 @@ fn mistakes_are_found_where_they_stand() {
         ),
         (
             format!("{chain}ack_wait = \"500 us\"\n{ARM}"),
-            "t.toml:5:12: 'ack_wait' lies between 545µs and 100ms, not 500µs",
+            "t.toml:5:12: 'ack_wait' must be between 545µs and 100ms, not 500µs",
         ),
         (
             format!("{chain}routing = \"static\"\n{ARM}radio = {{ hellos = true }}\n"),
@@ -82,7 +82,7 @@ fn mistakes_are_found_where_they_stand() {
         ),
         (
             format!("{chain}wake_up = \"3 ms\"\n{ARM}"),
-            "t.toml:5:11: 'wake_up' lies between 20ms and 2s, not 3ms",
+            "t.toml:5:11: 'wake_up' must be between 20ms and 2s, not 3ms",
         ),
         (
             chain.to_owned(),
@@ -101,11 +101,11 @@ fn what_no_run_could_be_judged_by_is_refused() {
     for (text, said) in [
         (
             format!("{chain}hops = [2, 4, 2]\n{ARM}"),
-            "t.toml:5:15: 'hops': 2 stands here twice",
+            "t.toml:5:15: 'hops': 2 is given twice",
         ),
         (
             format!("{chain}parallel = [1, 1]\n{ARM}"),
-            "t.toml:5:16: 'parallel': 1 stands here twice",
+            "t.toml:5:16: 'parallel': 1 is given twice",
         ),
         (
             format!("[radio]\ntopology = \"grid\"\nhops = [31, 32]\n{ARM}"),
@@ -113,7 +113,7 @@ fn what_no_run_could_be_judged_by_is_refused() {
         ),
         (
             format!("{chain}[energy]\nvoltage = 0\n{ARM}"),
-            "t.toml:6:11: 'voltage' is out of range: 0; it lies between 0.001 and 48 V",
+            "t.toml:6:11: 'voltage' is out of range: 0; it must be between 0.001 and 48 V",
         ),
         (
             format!("{chain}[energy]\ntx = 0\nrx = 0\nidle = 0\n{ARM}"),

@@ -58,21 +58,21 @@ pub(crate) fn heading(lines: &Lines<'_>) -> String {
         1 => String::new(),
         repeats => format!(
             " Each line was run {repeats} times, and its means count; \"{CHANCE}\" is the baseline \
-             of the odd repeats to that of the even ones."
+             of the odd repeats compared with that of the even ones."
         ),
     };
     let rivals = lines.against().len() > 1;
     let hindsight = match lines.draw.repeats > 1 && rivals {
         false => String::new(),
         true => format!(
-            " \"{HINDSIGHT}\" is the best arm of the odd repeats beside the best one of the even ones: \
-             what knowing the line would bring, by half of the repeats."
+            " \"{HINDSIGHT}\" is the best arm of the odd repeats compared with the best one of the even \
+             ones: what knowing the line would bring, by half of the repeats."
         ),
     };
     let alone = match lines.arms.as_slice() {
         [only] => format!(
-            " There are results of '{only}' alone, so that there is nothing to compare; run other \
-             arms, too."
+            " There are only results of '{only}', so there is nothing to compare; run other arms, \
+             too."
         ),
         _ => String::new(),
     };
@@ -99,7 +99,7 @@ fn quantile(ratios: &[Ratio<'_>], percent: u32) -> f64 {
 /// The ratios of all arms, one row per arm.
 pub(crate) fn distribution(lines: &Lines<'_>, score: &Score, against: &Against) -> Sheet {
     let percentiles = PERCENTILES.map(|percent| format!("p{percent}"));
-    let heads = ["arm", "lines", "least"].map(str::to_owned);
+    let heads = ["arm", "lines", "min"].map(str::to_owned);
     let mut rows = Vec::new();
     let mut add = |name: &str, is_arm: bool, ratios: &[Ratio<'_>]| {
         let Some(least) = ratios.first() else {
@@ -171,7 +171,7 @@ pub(crate) fn grouped(lines: &Lines<'_>, score: &Score, name: &str) -> Vec<Sheet
         };
         let heads = [name, "lines"].into_iter().chain(arms.iter().copied());
         Sheet {
-            title: format!("{} by {name}: median (least)", against.title()),
+            title: format!("{} by {name}: median (min)", against.title()),
             heads: heads.map(str::to_owned).collect(),
             rows: values.iter().map(row).collect(),
         }

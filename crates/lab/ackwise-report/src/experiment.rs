@@ -222,7 +222,7 @@ fn judge(row: &Experiment) -> (Verdict, &str) {
     let Some(published) = &row.published else {
         return (
             Verdict::NotPublished,
-            "the paper prints no value to hold it against",
+            "the paper prints no value to compare it with",
         );
     };
     if row.basis == Basis::Calculated {
@@ -254,7 +254,7 @@ fn judge(row: &Experiment) -> (Verdict, &str) {
         Some(false) => (Verdict::Outside, why(row, "farther off than the tolerance")),
         None => (
             Verdict::NotComparable,
-            "the tolerance needs a published number, and this is a word",
+            "the tolerance needs a published number, but this is a word",
         ),
     }
 }

@@ -172,7 +172,7 @@ fn trust(report: &Report) -> Finding {
         return Finding {
             about: "trust".to_owned(),
             figure: format!("{bad} of {runs}"),
-            caption: "runs had errors; see below before reading on".to_owned(),
+            caption: "runs had errors; see below first".to_owned(),
             tone: Tone::Bad,
         };
     }

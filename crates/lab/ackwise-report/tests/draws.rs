@@ -461,9 +461,9 @@ fn one_arm_alone_is_compared_with_nothing() {
         let mut one = repeated();
         one.runs.retain(|run| run.arm == arm);
         let text = table(&one, &TableOptions::default());
-        let told = format!("There are results of '{arm}' alone, so that there is nothing");
+        let told = format!("There are only results of '{arm}', so there is nothing");
         assert!(text.contains(&told), "{text}");
-        for empty in ["best of", "hindsight", "median (least)", "worst"] {
+        for empty in ["best of", "hindsight", "median (min)", "worst"] {
             assert!(!text.contains(empty), "{empty}: {text}");
         }
         // The effect of chance is still shown, and so is each point.
@@ -471,7 +471,7 @@ fn one_arm_alone_is_compared_with_nothing() {
         assert_eq!(chance, arm == "baseline", "{text}");
         assert!(text.contains("point 20 · repeat 3"), "{text}");
         let page = html(&one);
-        assert!(page.contains("alone, so that there is nothing to compare"));
+        assert!(page.contains("so there is nothing to compare"));
         assert!(!page.contains("to the best of all"), "{page}");
         assert_eq!(page.contains("<h3>goodput "), arm == "baseline", "{page}");
         // A program finds the same columns.

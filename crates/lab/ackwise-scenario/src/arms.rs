@@ -518,7 +518,7 @@ fn check_values(section: &Section<'_>, entry: &Entry, values: &[Value]) -> Optio
         }
         let text = value.plain().unwrap_or_default();
         if seen.contains(&text) {
-            section.error(&value.span, format!("'{text}' stands here twice"));
+            section.error(&value.span, format!("'{text}' is given twice"));
         }
         seen.push(text);
     }

@@ -17,7 +17,7 @@ pub fn refine(section: &Section<'_>, direction: &mut Direction, context: &Contex
         if direction.queue.is_some() && direction.rate_bps.is_none() {
             section.error(
                 &section.span_of("queue"),
-                "a queue fills only before a rate; add 'rate' or remove 'queue'",
+                "a queue only fills in front of a rate; add 'rate' or remove 'queue'",
             );
         }
     }

@@ -394,7 +394,7 @@ pub(crate) fn fits(link: &Section<'_>, directions: [&Direction; 2]) {
     let lacks = |one: &&Direction| one.outages.is_some() && one.rate_bps.is_none();
     if directions.iter().any(lacks) {
         let message = format!(
-            "{} has an 'outage', in which nothing is sent; that takes a 'rate': add one",
+            "{} has an 'outage', in which nothing is sent; this needs a 'rate': add one",
             link.what
         );
         link.error(&link.span, message);

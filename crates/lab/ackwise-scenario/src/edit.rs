@@ -84,7 +84,7 @@ fn undraw_duration(draw: &mut dyn TableLike) {
 /// Changes the value at a path of the whole file.
 fn change(top: &mut Table, path: &[&str], value: Option<&Item>) -> Result<(), String> {
     if path.iter().any(|part| part.is_empty()) {
-        return Err("between two dots stands a name".to_owned());
+        return Err("a name is missing between two dots".to_owned());
     }
     let [key, rest @ ..] = path else {
         return Err("it is empty".to_owned());
@@ -168,7 +168,7 @@ fn put(table: &mut dyn TableLike, path: &[&str], value: Option<&Item>) -> Result
             let inner = table.get_mut(key).and_then(Item::as_table_like_mut);
             return match inner {
                 Some(inner) => put(inner, rest, value),
-                None => Err(format!("'{key}' is no table")),
+                None => Err(format!("'{key}' is not a table")),
             };
         }
         [] => return Err("it is empty".to_owned()),

@@ -25,7 +25,7 @@ pub enum ScenarioError {
     },
     /// The selection is for other engines only.
     #[error(
-        "{}: nothing of what is asked for is for '{engine}'\n  choose other arms, congestion \
+        "{}: nothing that was selected is for '{engine}'\n  choose other arms, congestion \
          controls, seeds or points, or another engine", file.display()
     )]
     NothingForEngine {

@@ -79,7 +79,7 @@ fn expect(
         if low.zip(high).is_some_and(|(low, high)| low > high) {
             section.error(
                 &section.span_of(key),
-                format!("'{key}' is below the least value: nothing can meet that"),
+                format!("'{key}' is below the minimum: nothing can meet that"),
             );
         }
     }

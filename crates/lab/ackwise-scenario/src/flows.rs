@@ -193,7 +193,7 @@ fn end(section: &Section<'_>, key: &str, example: &str, nodes: &[Node]) -> Optio
 
 fn check_route(section: &Section<'_>, from: &Word, to: &Word, nodes: &[Node], links: &[Link]) {
     if from.text == to.text {
-        section.error(&to.span, "this flow leads back to where it starts");
+        section.error(&to.span, "this flow ends where it starts");
         return;
     }
     if path(&from.text, &to.text, nodes, links).is_some() {
@@ -219,13 +219,13 @@ fn check_route(section: &Section<'_>, from: &Word, to: &Word, nodes: &[Node], li
                     .any(|n| n.name == **name && n.kind == NodeKind::Host)
             });
         if let Some(name) = blocking {
-            advice = format!("; '{name}' lies between and is a host: give it kind = \"router\"");
+            advice = format!("; '{name}' is between them and is a host: give it kind = \"router\"");
         }
     }
     section.error(
         &to.span,
         format!(
-            "there is no way from '{}' to '{}'{advice}",
+            "there is no path from '{}' to '{}'{advice}",
             from.text, to.text
         ),
     );
@@ -335,7 +335,7 @@ fn quic(flow: &Section<'_>, app: Option<&App>) -> Option<Quic> {
         );
     }
     if let Some(entry) = flow.entry("model") {
-        flow.error(&entry.key_span, "'model' is of TCP; remove it");
+        flow.error(&entry.key_span, "'model' is for TCP; remove it");
     }
     if let Some((table, _)) = flow.table("socket")
         && let Some(entry) = table
@@ -345,7 +345,10 @@ fn quic(flow: &Section<'_>, app: Option<&App>) -> Option<Quic> {
     {
         flow.error(
             &entry.key_span,
-            format!("'{}' is of TCP; QUIC has 'receive_buffer' alone", entry.key),
+            format!(
+                "'{}' is for TCP; QUIC has 'receive_buffer' alone",
+                entry.key
+            ),
         );
     }
     let mut quic = Quic::default();

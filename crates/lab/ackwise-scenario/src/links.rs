@@ -93,7 +93,7 @@ fn settings(
             None => section.error(
                 &entry.value.span,
                 format!(
-                    "'{name}' is a number or a line of text, not {}",
+                    "'{name}' must be a number or a line of text, not {}",
                     entry.value.what()
                 ),
             ),

@@ -71,11 +71,11 @@ fn seeds(section: &Section<'_>, sweep: &mut Sweep) {
             Kind::Integer(seed) if seed >= 0 => {
                 let seed = seed.unsigned_abs();
                 if sweep.seeds.contains(&seed) {
-                    section.error(&item.span, format!("seed {seed} stands here twice"));
+                    section.error(&item.span, format!("seed {seed} is given twice"));
                 }
                 sweep.seeds.push(seed);
             }
-            _ => section.error(&item.span, "a seed is a whole number, not negative"),
+            _ => section.error(&item.span, "a seed must be a whole number, not negative"),
         }
     }
 }
@@ -95,7 +95,7 @@ fn texts(section: &Section<'_>, replacement: &Replacement<'_>, differ: bool) -> 
     for value in values(&replacement.entry.value) {
         match value.plain() {
             Some(text) if differ && texts.contains(&text) => {
-                section.error(&value.span, format!("'{text}' stands here twice"));
+                section.error(&value.span, format!("'{text}' is given twice"));
             }
             Some(text) => texts.push(text),
             None => section.error(&value.span, not_plain(&replacement.path, value)),
@@ -119,7 +119,7 @@ fn zip(section: &Section<'_>, replaced: &[Replacement<'_>], span: &Span) -> Vec<
             && first.values.len() != texts.len()
         {
             let message = format!(
-                "'{}' has {} values and '{}' has {}; what is zipped has as many of each",
+                "'{}' has {} values and '{}' has {}; zipped paths need the same number of values",
                 first.path,
                 first.values.len(),
                 replacement.path,
@@ -134,7 +134,7 @@ fn zip(section: &Section<'_>, replaced: &[Replacement<'_>], span: &Span) -> Vec<
     }
     places_differ(section, replaced, &together);
     if together.len() < 2 {
-        let message = "'zip' is of two paths or more; write one path without it";
+        let message = "'zip' needs two paths or more; write a single path without it";
         section.error(span, message);
     }
     together

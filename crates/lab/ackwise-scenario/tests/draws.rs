@@ -215,9 +215,9 @@ fn what_a_repeat_cannot_draw_is_told_with_its_place() {
     let off = "off = { uniform = [0.96, 1.0] }";
     for (text, complaint) in [
         (file("n = 4, ", ""), "has no 'n'"),
-        (file("n = 4", "n = 0"), "'n' lies between 1 and 1000"),
+        (file("n = 4", "n = 0"), "'n' must be between 1 and 1000"),
         (file("n = 4", "n = 900"), "are 27000 lines; 20000 at most"),
-        (file(&format!(", {off}"), ""), "nothing is drawn anew"),
+        (file(&format!(", {off}"), ""), "nothing is redrawn"),
         (
             file("seed = 3", &format!("seed = 3\n{off}")),
             "keep one of the two",
@@ -245,7 +245,7 @@ fn what_a_repeat_cannot_draw_is_told_with_its_place() {
         ),
         (
             file(&format!("{{ n = 4, {off} }}"), "4"),
-            "'repeat' is a table, not a whole number",
+            "'repeat' must be a table, not a whole number",
         ),
     ] {
         let error = Scenario::parse("drawn.toml", &text)

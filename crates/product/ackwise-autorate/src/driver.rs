@@ -82,16 +82,12 @@ impl From<bandwidth::State> for State {
 impl fmt::Display for Halted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Replaced => "somebody has replaced the queue, and it is left alone",
-            Self::RateChanged => {
-                "somebody else has set the rate of the queue, and it is left alone"
-            }
-            Self::Refused => {
-                "the kernel does not take the rate that is asked for; the last one stays"
-            }
+            Self::Replaced => "someone has replaced the queue, and it is left alone",
+            Self::RateChanged => "someone else has set the rate of the queue, and it is left alone",
+            Self::Refused => "the kernel refuses the new rate; the last one stays",
             Self::GuardGone => {
                 "the process that sets it (ackwise-guard) is gone; the last rate stays, and after \
-                 kill -9 the queue would stay, too: start anew"
+                 kill -9 the queue would stay, too: restart `ackwise up`"
             }
             Self::Unreadable => "the queue or its round trips cannot be read; the last rate stays",
         })

@@ -24,11 +24,11 @@ use tracing_subscriber::util::SubscriberInitExt;
 /// The options that every subcommand takes.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct GlobalArgs {
-    /// How results are printed: for a person, or for a program
+    /// Format of results: text for people, JSON for programs
     #[arg(long, value_enum, default_value_t, global = true)]
     pub format: Format,
 
-    /// Say more on standard error; twice for everything (RUST_LOG overrides)
+    /// Log more to standard error; twice for debug messages (RUST_LOG takes precedence)
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     pub verbose: u8,
 }

@@ -66,12 +66,12 @@ fn open(cgroup: &Path) -> Result<File, String> {
     let system = |error: std::io::Error| error.to_string();
     // Before opening: a pipe would block until somebody writes.
     if !cgroup.metadata().map_err(system)?.is_dir() {
-        return Err("it is no directory".to_owned());
+        return Err("it is not a directory".to_owned());
     }
     let group = File::open(cgroup).map_err(system)?;
     let system_of_files = fstatfs(&group).map_err(|errno| system(errno.into()))?;
     if system_of_files.filesystem_type() != CGROUP2_SUPER_MAGIC {
-        return Err("it is no cgroup of version 2".to_owned());
+        return Err("it is not a cgroup of version 2".to_owned());
     }
     Ok(group)
 }

@@ -26,8 +26,8 @@ pub enum Error {
     },
     /// bpf(2) is refused for a reason other than capabilities.
     #[error(
-        "not permitted to load BPF programs, though with the capabilities for it: a filter refuses \
-         the system call bpf(2), as that of some containers does; start the container with \
+        "not permitted to load BPF programs, although the capabilities are there: a seccomp filter \
+         refuses the system call bpf(2), as in some containers; start the container with \
          --security-opt seccomp=unconfined, or with a profile that lets CAP_BPF call it"
     )]
     Refused,
@@ -53,7 +53,7 @@ pub enum Error {
         why: &'static str,
     },
     /// The programs cannot be renewed in place.
-    #[error("this takes another attachment: detach, and attach again")]
+    #[error("this change needs a new attachment: detach, and attach again")]
     NotRenewable,
     /// Withholding an ACK would be reported to its socket as an error.
     #[error(
@@ -127,8 +127,8 @@ pub enum Error {
     /// The congestion-window hint, or requests for ACKs, at a position where no data leave their
     /// sender.
     #[error(
-        "the congestion-window hint and the bit that asks for an ACK are written where the data \
-         leave their sender: with position sender, not {0}"
+        "the congestion-window hint and the bit that asks for an ACK are written on the host that \
+         sends the data: they need position sender, not {0}"
     )]
     NotTheSender(&'static str),
     /// Requests for an ACK rate are obeyed only at one position and by one policy.
@@ -140,8 +140,8 @@ pub enum Error {
     NotObeying,
     /// No cgroup hierarchy is mounted to attach socket programs to.
     #[error(
-        "no cgroup of version 2 is mounted, which programs for sockets are attached to: mount -t \
-         cgroup2 none /sys/fs/cgroup, or name one"
+        "no cgroup2 file system is mounted, which programs for sockets need: `mount -t cgroup2 none \
+         /sys/fs/cgroup`, or name one"
     )]
     NoCgroup,
     /// Programs cannot be attached to the path that was given as a cgroup.
@@ -161,12 +161,14 @@ pub enum Error {
     InterfaceGone(String),
     /// The TAP device through which held ACKs come back was deleted or taken down while attached.
     #[error(
-        "the device by which held ACKs come back to {0} was deleted or taken down by somebody else; \
+        "the device by which held ACKs come back to {0} was deleted or taken down by someone else; \
          nothing is held any more"
     )]
     DeviceGone(String),
     /// Nothing is attached to the interface.
-    #[error("ackwise is not attached to {0} in this network namespace (`ackwise status` lists)")]
+    #[error(
+        "ackwise is not attached to {0} in this network namespace (`ackwise status` lists what is)"
+    )]
     NotAttached(String),
     /// The process that holds an interface did not answer as expected.
     #[error("process {pid} holds the interface but does not answer: {why}")]

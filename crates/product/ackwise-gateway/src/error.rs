@@ -11,7 +11,7 @@ pub enum Error {
     Netdev(ackwise_netdev::Error),
     /// Another gateway has the interface.
     #[error(
-        "{interface} has a gateway already, process {pid}: end it with `ackwise gateway down \
+        "{interface} already has a gateway, process {pid}: stop it with `ackwise gateway down \
          {interface}` first"
     )]
     Held {
@@ -22,8 +22,7 @@ pub enum Error {
     },
     /// The interface has no gateway.
     #[error(
-        "{0} has no gateway in this network namespace (`ackwise gateway status` lists those \
-         there are)"
+        "{0} has no gateway in this network namespace (`ackwise gateway status` lists the gateways)"
     )]
     NotThere(String),
     /// A gateway did not answer, or its answer could not be parsed.
@@ -35,12 +34,12 @@ pub enum Error {
         why: String,
     },
     /// The interface was deleted.
-    #[error("{0} was deleted while its gateway was at work")]
+    #[error("{0} was deleted while its gateway was running")]
     InterfaceGone(String),
     /// The gateway's own device was deleted or taken down.
     #[error(
         "the device {0}, by which packets come to the gateway, was deleted or taken down by \
-         somebody else; packets take the ordinary way again"
+         someone else; packets take their normal path again"
     )]
     DeviceGone(String),
 }

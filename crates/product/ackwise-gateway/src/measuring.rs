@@ -65,7 +65,7 @@ impl Measuring {
         match seen {
             Ok(look) => core.set_rate(self.estimator.observe(&look)),
             Err(error) if !self.has_warned => {
-                tracing::warn!("measuring the rate: {error}; it stays while that is so");
+                tracing::warn!("measuring the rate: {error}; it stays as it is meanwhile");
                 self.has_warned = true;
             }
             Err(_) => {}

@@ -300,7 +300,7 @@ fn talk(stream: &UnixStream, answer: impl Fn(&str) -> String) -> io::Result<()> 
 fn exchange(stream: &UnixStream, line: &str, patience: Duration) -> io::Result<String> {
     if !is_trusted(stream)? {
         let user = peer_user(stream)?;
-        let why = format!("its control socket was made by user {user}, who is not asked");
+        let why = format!("its control socket belongs to user {user}, who is not trusted");
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
     write_line(stream, line)?;
@@ -308,7 +308,7 @@ fn exchange(stream: &UnixStream, line: &str, patience: Duration) -> io::Result<S
     if !answer.ends_with('\n') {
         let why = match answer.len() {
             MAX_ANSWER.. => "its answer is longer than 1 MiB: ask for fewer flows",
-            _ => "its answer has no end",
+            _ => "its answer is cut off",
         };
         return Err(io::Error::new(io::ErrorKind::InvalidData, why));
     }

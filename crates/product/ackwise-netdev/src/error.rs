@@ -30,7 +30,7 @@ pub enum Error {
     },
     /// Packets sent through the interface do not leave.
     #[error(
-        "{0} is an ifb device, which drops what ackwise sends by it: take the interface whose packets \
+        "{0} is an ifb device, which drops what ackwise sends by it: name the interface whose packets \
          are redirected to it"
     )]
     Ifb(String),
@@ -81,7 +81,7 @@ pub enum Error {
     NoUser(String),
     /// Only root can become another user.
     #[error(
-        "this process is of user {me} and cannot become '{user}': start it as root, or as '{user}'"
+        "this process runs as user {me} and cannot become '{user}': start it as root, or as '{user}'"
     )]
     NotRoot {
         /// The uid of the process.

@@ -473,7 +473,7 @@ fn open_plain(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
         true => Ok(file),
         false => Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            "it is no ordinary file",
+            "it is not a regular file",
         )),
     }
 }

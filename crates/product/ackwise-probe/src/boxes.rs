@@ -59,19 +59,21 @@ impl Known {
         match self {
             Self::CakeAckFilter => "cake with ack-filter",
             Self::CakeAckFilterAggressive => "cake with ack-filter-aggressive",
-            Self::NumbersOnly => "an ACK filter of a queue that looks at numbers only, as ns-2's",
+            Self::NumbersOnly => {
+                "an ACK filter that looks at acknowledgment numbers only, like ns-2's"
+            }
             Self::LengthAndRate => {
                 "rules that drop short packets above a rate, as they are copied for OpenWrt"
             }
-            Self::Policer => "a policer that knows no flow, as tc's",
+            Self::Policer => "a policer that does not know flows, like tc's",
             Self::AckwiseAttach => {
-                "a datapath that holds ACKs and lets the newest out in time, as ackwise attach"
+                "a datapath that holds ACKs and lets the newest out in time, like ackwise attach"
             }
             Self::AckwiseGateway => {
-                "a queue that thins flows which are not young, as ackwise gateway"
+                "a queue that thins flows which are not young, like ackwise gateway"
             }
             Self::Proxy => "a proxy that splits connections",
-            Self::Unknown => "something that is no box which this program knows",
+            Self::Unknown => "a box that this program does not know",
         }
     }
 
@@ -79,7 +81,7 @@ impl Known {
     const fn advice(self) -> &'static str {
         match self {
             Self::CakeAckFilter | Self::CakeAckFilterAggressive => {
-                "it does no harm to most flows; `ackwise-lab conform` has what it loses"
+                "it does no harm to most flows; `ackwise-lab conform` shows what it loses"
             }
             Self::NumbersOnly => {
                 "it loses marks and SACK blocks: replace it by a filter that reads them"
@@ -95,9 +97,9 @@ impl Known {
                 "nothing is lost; `ackwise gateway status` there says what it saves"
             }
             Self::Proxy => {
-                "what is said about ACKs ends at the proxy: probe from and to a port that it leaves alone"
+                "the findings about ACKs end at the proxy: probe from and to a port that it leaves alone"
             }
-            Self::Unknown => "capture at both ends, and ask what is missing: `ackwise analyze`",
+            Self::Unknown => "capture at both ends, and see with `ackwise analyze` what is missing",
         }
     }
 }

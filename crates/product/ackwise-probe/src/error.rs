@@ -49,11 +49,11 @@ pub enum Error {
     },
     /// A capability is missing.
     #[error(
-        "cannot open a raw socket: {0}\n  it takes CAP_NET_RAW: run it as root, or `setcap cap_net_raw+ep` the program"
+        "cannot open a raw socket: {0}\n  it needs CAP_NET_RAW: run it as root, or `setcap cap_net_raw+ep` the program"
     )]
     Rights(io::Error),
     /// The partner's name could not be resolved.
-    #[error("{host}: {source}\n  see that the name is right, or give an address")]
+    #[error("{host}: {source}\n  check that the name is right, or give an address")]
     NoAddress {
         /// The host that was asked for.
         host: String,
@@ -80,10 +80,10 @@ pub enum Error {
         seconds: u32,
     },
     /// The other program has ended.
-    #[error("the partner has closed the control connection before the probe was over")]
+    #[error("the partner closed the control connection before the probe was over")]
     Gone,
     /// The partner sent something that is not a valid message.
-    #[error("the partner sent what is no message of this protocol: {0}")]
+    #[error("the partner sent something that is not a message of this protocol: {0}")]
     Protocol(PeerText),
     /// The other program has another version of the protocol.
     #[error(
@@ -100,7 +100,7 @@ pub enum Error {
     Partner(PeerText),
     /// No flow of the probe could be established, although the control connection was.
     #[error(
-        "no connection to {address}, port {port} came into being\n  a firewall must let TCP port {port} in, beside that of the control connection"
+        "no connection to {address}, port {port} could be made\n  a firewall must let TCP port {port} in, besides that of the control connection"
     )]
     NoFlow {
         /// The partner's address.

@@ -205,7 +205,7 @@ fn changed(changes: &Changes, facts: &mut Vec<Fact>) {
     note(
         "proxy",
         changes.foreign_handshakes,
-        "handshakes are made by somebody on the way",
+        "handshakes are answered by something on the way",
     );
     note(
         "sequence-numbers",

@@ -13,7 +13,7 @@ pub enum Error {
     Netdev(#[from] ackwise_netdev::Error),
     /// Another tunnel has the device.
     #[error(
-        "process {pid} runs the tunnel {device} already: end it with `ackwise tunnel down \
+        "process {pid} already runs the tunnel {device}: stop it with `ackwise tunnel down \
          {device}` first, or give this one another 'device'"
     )]
     Held {
@@ -46,13 +46,13 @@ pub enum Error {
     },
     /// The key file can be read or written by others than its owner.
     #[error(
-        "{path}: others than its owner may use this private key: `chmod 600 {path}`, and make a \
-         new key if somebody may have read it",
+        "{path}: users other than its owner can access this private key: `chmod 600 {path}`, and \
+         make a new key if someone may have read it",
         path = .0.display()
     )]
     KeyPermissions(PathBuf),
     /// A peer has the key of this end.
-    #[error("peer '{0}' has the public key of this end: give it the key of the other end")]
+    #[error("peer '{0}' has the public key of this end: give it the other end's key")]
     OwnKey(String),
     /// The endpoint of a peer could not be resolved.
     #[error("peer '{peer}': cannot resolve {endpoint}: {why}")]
@@ -77,8 +77,8 @@ pub enum Error {
     InterfaceGone(String),
     /// The tunnel's own device was deleted or taken down.
     #[error(
-        "the tunnel's device {0} was deleted or taken down by somebody else; packets take the \
-         ordinary way again"
+        "the tunnel's device {0} was deleted or taken down by someone else; packets take their \
+         normal path again"
     )]
     DeviceGone(String),
 }

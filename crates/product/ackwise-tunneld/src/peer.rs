@@ -350,7 +350,7 @@ impl Peer {
         if self.tunnel.counters().refused > 0 && !self.told_refused {
             self.told_refused = true;
             tracing::warn!(
-                "packets of peer '{name}' that are no ACKs are dropped: other_packets is \
+                "packets of peer '{name}' that are not ACKs are dropped: other_packets is \
                  \"carry\" there; set it so here as well, or to \"bypass\" there"
             );
         }

@@ -145,7 +145,7 @@ impl Worker {
         let lookup = move |name: &str| resolve(name, &listen);
         match Resolver::start(endpoints.collect(), monotonic_ns(), lookup) {
             Ok(resolver) => self.resolver = resolver,
-            Err(error) => tracing::warn!("names are not looked up again: {error}"),
+            Err(error) => tracing::warn!("names of peers are not resolved again: {error}"),
         }
     }
 

@@ -19,12 +19,12 @@ const PROGRAM: &str = "ackwise-lab";
 /// The laboratory's subcommands, and what each does.
 const SUBCOMMANDS: [(&str, &str); 8] = [
     ("run", "Run a scenario and compare its arms"),
-    ("report", "Show the result of an earlier run again"),
+    ("report", "Show the result of an earlier run"),
     ("reproduce", "Repeat the experiments of papers"),
     ("scenario", "Check scenario files without running them"),
-    ("trace", "Print the trace of a rate that changes"),
-    ("conform", "Judge what loses, delays or changes ACKs"),
-    ("tunnel-bench", "Measure what bundles of ACKs cost"),
+    ("trace", "Print the trace of a varying link rate"),
+    ("conform", "Judge any device that handles ACKs"),
+    ("tunnel-bench", "Measure what bundling ACKs costs"),
     ("tunnel-demo", "Compare downloads with and without a tunnel"),
 ];
 
@@ -58,9 +58,7 @@ pub fn exec(name: &str) -> anyhow::Result<()> {
          nor in PATH"
     );
     Err(BadInput::new(what)
-        .mend(
-            "install the package ackwise-lab, or `make install-lab` in ackwise's sources installs it",
-        )
+        .mend("install the package ackwise-lab, or run `make install-lab` in ackwise's sources")
         .into())
 }
 

@@ -203,8 +203,8 @@ fn what_cannot_be_measured_is_refused_before_anything_is_attached() {
     root();
     let net = Net::new();
     for (args, says) in [
-        (&["--block", "500ms"][..], "no time is left"),
-        (&["--block", "2s", "--wash-out", "2s"], "no time is left"),
+        (&["--block", "500ms"][..], "leaves no time"),
+        (&["--block", "2s", "--wash-out", "2s"], "leaves no time"),
         (&["--error", "0"], "above 0"),
         (&["--difference", "60%"], "at most a half"),
         (&["--pairs", "0"], "1..=2000"),

@@ -99,8 +99,8 @@ fn numbers_and_times() {
     );
     for (cgroup, why) in [
         ("/nowhere", "No such file or directory"),
-        ("/etc/passwd", "it is no directory"),
-        ("/etc", "it is no cgroup of version 2"),
+        ("/etc/passwd", "it is not a directory"),
+        ("/etc", "it is not a cgroup of version 2"),
     ] {
         ACKWISE.refuses(
             &["ask", "--cgroup", cgroup],

@@ -59,7 +59,7 @@ fn it_tells_and_ends_on_sigterm_and_on_down() {
     let path = file.path().to_str().unwrap();
     let Ended { code, err, .. } = net.run(&["gateway", "up", "lo", "--config", path]);
     assert_eq!(code, 2, "{err}");
-    let says = format!("INTERFACE is lo, and {path} is for {}", net.iface);
+    let says = format!("INTERFACE is lo, but {path} is for {}", net.iface);
     assert!(err.contains(&says), "{err}");
     assert!(!gateway_device(&net) && net.programs() == 0);
     let child = up(&net, &[&net.iface, "--config", path]);

@@ -337,14 +337,14 @@ fn a_signal_has_the_file_read_and_what_takes_another_process_is_said() {
     let Ended { code, out, err } = net.run(&["reload", &net.iface]);
     assert_eq!(code, 1, "{err}");
     assert!(
-        out.contains("no guard; as before: policy, metrics"),
+        out.contains("no guard; not changed: policy, metrics"),
         "{out}"
     );
     assert!(err.contains("ackwise down"), "{err}");
     assert_eq!(stats(&net)["policy"], "every-n:n=6,warm=16");
     let Ended { code, err, .. } = net.run(&["reload", "lo"]);
     assert_eq!(code, 1, "{err}");
-    assert!(err.contains("no `ackwise up` is at work on lo"), "{err}");
+    assert!(err.contains("no `ackwise up` is running on lo"), "{err}");
     let Ended { code, err, .. } = net.run(&["reload", "nothere0"]);
     assert_eq!(code, 2, "{err}");
     up.signal(Signal::SIGTERM);
@@ -445,7 +445,7 @@ fn interfaces_come_and_go_with_the_file() {
     file.write(&format!("{third}{}", one("aw7", "")));
     let Ended { code, out, err } = reload();
     assert_eq!(code, 0, "{out}{err}");
-    assert!(out.contains("started anew: policy"), "{out}");
+    assert!(out.contains("started again: policy"), "{out}");
     assert_ne!(pid(&net.iface), before);
     assert!(stats(&net)["policy"].as_str().unwrap().starts_with("tack"));
 
@@ -553,7 +553,7 @@ fn an_interface_that_is_not_there_yet_is_waited_for() {
     };
     let said = || std::fs::read_to_string(&stderr).unwrap();
     let waits = |times: usize| {
-        let line = "aw6 is not there; it is waited for";
+        let line = "there is no interface aw6 yet";
         until("a wait", || {
             (said().matches(line).count() == times).then_some(())
         });
@@ -618,7 +618,7 @@ fn a_fixed_rate_of_cake_changes_in_place() {
         file.write(&rate("1 Mbit/s..8 Mbit/s"));
         let Ended { code, out, .. } = net.run(&["reload"]);
         assert_eq!(code, 1, "{out}");
-        assert!(out.contains("as before: up"), "{out}");
+        assert!(out.contains("not changed: up"), "{out}");
         assert!(shown().contains("bandwidth 7654Kbit"), "{}", shown());
         up.signal(Signal::SIGTERM);
         let Detached { status, err, .. } = up.end();

@@ -559,7 +559,7 @@ fn what_somebody_changes_meanwhile_stays() {
             if by_down {
                 let said = down(&net);
                 assert!(
-                    said.contains("somebody else has set its queue, tbf"),
+                    said.contains("someone else has set its queue, tbf"),
                     "{said}"
                 );
             } else {

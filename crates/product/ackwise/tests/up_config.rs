@@ -124,7 +124,7 @@ fn all_interfaces_are_up_until_one_signal() {
     assert!(net.programs() > 0);
     let Ended { code, err, .. } = net.run(&["up", "--all", "--config", file.path()]);
     assert_eq!(code, 1, "{err}");
-    assert!(err.contains("is at work already"), "{err}");
+    assert!(err.contains("is already running"), "{err}");
 
     kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
     let status = until("its end", || child.try_wait().unwrap());
@@ -229,7 +229,7 @@ fn ready_is_said_when_every_interface_is_up_or_has_failed() {
     kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
     let Ended { code, err, .. } = Ended::of(&child.wait_with_output().unwrap());
     assert_eq!(code, 0, "{err}");
-    assert!(err.contains("nothere0 is not there"), "{err}");
+    assert!(err.contains("there is no interface nothere0 yet"), "{err}");
 }
 
 /// A process started with SIGCHLD ignored still sees that the queue was restored.
@@ -352,7 +352,7 @@ fn one_that_fails_leaves_the_others_up() {
     assert_eq!(code, 0, "{out}{err}");
     assert!(out.contains("is down (ackwise down)"), "{out}");
     assert!(err.contains("no interface"), "{err}");
-    assert!(err.contains("nothere0 is not there"), "{err}");
+    assert!(err.contains("there is no interface nothere0 yet"), "{err}");
 }
 
 #[test]

@@ -219,7 +219,7 @@ const CASES = {
 			[ 'lan0', 'every-n:n=4,warm=16dry run: nothing is withheld, the numbers say what would be', '1 min 15 s',
 				'10', '5', '0', '50.0 %5 ACKs', '–' ],
 			[ 'wwan0', 'tackpaused: every ACK passesattached by clsact: this kernel has no tcx', '2 d 07 h', '0', '0', '0',
-				'–0 ACKs', '640.0 kbit/shalted: somebody has replaced the queuethe link: not seen yetbetween 100.0 kbit/s and 1.000 Gbit/s' ],
+				'–0 ACKs', '640.0 kbit/shalted: someone has replaced the queuethe link: not seen yetbetween 100.0 kbit/s and 1.000 Gbit/s' ],
 			[ 'gone0', 'none', 'its process does not answer: Connection refused' ]
 		], 'rows');
 		same(router.world.executed, [ STATUS ], 'programs');

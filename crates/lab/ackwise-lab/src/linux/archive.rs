@@ -75,7 +75,7 @@ impl Archive {
         };
         if let Some(entry) = first {
             let name = entry.file_name();
-            let what = format!("there is something already, {}", name.display());
+            let what = format!("it is not empty: it has {}", name.display());
             return Err(bad(what));
         }
         // Checks now that the path is writable, so that hours of work are not lost.

@@ -14,10 +14,10 @@ use crate::engine_name::engine;
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run the experiments of papers again: published beside measured
+    /// Repeat the experiments of papers, and compare published with measured values
     #[command(after_help = REPRODUCE_HELP)]
     Reproduce(ReproduceArgs),
-    /// Judge whatever touches ACKs: what it loses, delays or changes of what RFCs call news
+    /// Judge any device that handles ACKs: does it lose, delay or change what RFCs call news?
     #[command(after_help = CONFORM_HELP)]
     Conform(ConformArgs),
     /// Run eight downloads over a thin uplink between namespaces, with and without a tunnel (root)
@@ -38,41 +38,41 @@ Examples:
   ackwise-lab conform --qdisc 'cake ack-filter' --kernel 7   a queue discipline of Linux 7
   ackwise-lab conform --setup rules.sh --pcap captures/      a tc or nft rule set
   ackwise-lab conform --between eth1 eth2                    a box between two interfaces (root)
-A must that fails stalls a connection or misleads a sender; a should costs it a sample or speed.
-What is asked for by other than --all and fails a must ends with exit code 1; so does what could not be judged.";
+A failed must stalls a connection or misleads a sender; a failed should costs it a sample or speed.
+The exit code is 1 if a device fails a must, unless --all selected it, or if one could not be judged.";
 
 /// `ackwise-lab reproduce`.
 #[derive(Debug, Args)]
 pub struct ReproduceArgs {
-    /// Which papers [default: all that this machine can run]
+    /// The papers [default: all that this machine can run]
     #[arg(value_name = "PAPER")]
     pub papers: Vec<String>,
 
-    /// All papers that this machine can run, as without a name
+    /// All papers that this machine can run, the same as without a name
     #[arg(long, conflicts_with_all = ["papers", "list"])]
     pub all: bool,
 
-    /// List the papers instead
+    /// List the papers, and run nothing
     #[arg(long, conflicts_with_all = ["papers", "html", "archive", "engine", "quick", "jobs"])]
     pub list: bool,
 
-    /// What runs their scenarios [default: the paper's own]
+    /// The engine that runs their scenarios [default: the paper's own]
     #[arg(long = "on", value_name = "ENGINE", value_parser = engine())]
     pub engine: Option<Engine>,
 
-    /// Vary less: what has a published number is run in full, spreads are over fewer runs
+    /// Vary less: experiments with a published number are run in full, spreads are over fewer runs
     #[arg(long)]
     pub quick: bool,
 
-    /// How many runs at the same time [default: one for each core]
+    /// Number of runs at the same time [default: one per core]
     #[arg(long, short, value_name = "N")]
     pub jobs: Option<NonZeroU16>,
 
-    /// Write pages with tables and figures into this directory; they open without a network
+    /// Write self-contained HTML pages with tables and figures into this directory
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub html: Option<PathBuf>,
 
-    /// Write everything that checks the numbers into this new directory: records, pages, hashes
+    /// Write everything needed to check the numbers into this new directory: records, pages, hashes
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub archive: Option<PathBuf>,
 }
@@ -80,7 +80,7 @@ pub struct ReproduceArgs {
 /// `ackwise-lab conform`.
 #[derive(Debug, Args)]
 pub struct ConformArgs {
-    /// Every built-in device; one that cannot be judged does not end it, but its exit code is 1
+    /// Judge every built-in device; if one cannot be judged, continue, but end with exit code 1
     #[arg(long, conflicts_with_all = ["device", "qdisc", "setup", "between", "kernel", "live"])]
     pub all: bool,
 
@@ -92,13 +92,13 @@ pub struct ConformArgs {
     #[arg(long, value_name = "TEXT")]
     pub qdisc: Option<String>,
 
-    /// A shell script that sets up a router: $IN is the interface at the receiver, $OUT that at
+    /// A shell script that sets up a router: $IN is the interface at the receiver, $OUT the one at
     /// the sender
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub setup: Option<PathBuf>,
 
-    /// A box that joins two interfaces of this host as a bridge does: that at the receiver, that
-    /// at the sender
+    /// A box that bridges two interfaces of this host: the one at the receiver, the one at the
+    /// sender
     #[arg(long, num_args = 2, value_names = ["RECEIVER", "SENDER"])]
     pub between: Option<Vec<String>>,
 
@@ -112,19 +112,19 @@ pub struct ConformArgs {
     #[arg(long, value_name = "RELEASE|FILE", value_hint = ValueHint::FilePath)]
     pub kernel: Option<Choice>,
 
-    /// Only this case, by name; may be repeated
+    /// Judge only this case, by name; may be repeated
     #[arg(long = "case", value_name = "NAME")]
     pub cases: Vec<String>,
 
-    /// List devices and cases instead
+    /// List devices and cases, and judge nothing
     #[arg(long)]
     pub list: bool,
 
-    /// Write what left and what arrived of each failed case into this directory, as captures
+    /// Write captures of what was sent and what arrived in each failed case into this directory
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub pcap: Option<PathBuf>,
 
-    /// Write a page to this file; it opens without a network
+    /// Write a self-contained HTML page to this file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,
 }
@@ -132,7 +132,7 @@ pub struct ConformArgs {
 /// `ackwise-lab tunnel-demo`.
 #[derive(Debug, Args)]
 pub struct DemoArgs {
-    /// How long each run takes, instead of 15s
+    /// Length of each run [default: 15s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
 }

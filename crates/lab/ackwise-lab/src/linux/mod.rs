@@ -113,7 +113,7 @@ pub fn kernel_sources(choice: Option<&Kernel>) -> anyhow::Result<String> {
     let kernel = virt::Kernel::find(choice)?;
     kernel.sources.or(kernel.version).ok_or_else(|| {
         let image = kernel.image.display();
-        let what = format!("{image}: nothing says what this kernel was built from");
+        let what = format!("{image}: there is no record of what this kernel was built from");
         let mend = "--into takes kernels that kernel/build made";
         BadInput::new(what).mend(mend).into()
     })

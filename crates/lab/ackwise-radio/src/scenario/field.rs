@@ -37,7 +37,7 @@ fn numbers(s: &Section<'_>, key: &str, most: usize) -> Vec<(usize, Span)> {
             Kind::Integer(n) if usize::try_from(n).is_ok_and(|n| (1..=most).contains(&n)) => {
                 let n = n as usize;
                 if found.iter().any(|(other, _)| *other == n) {
-                    s.error(&item.span, format!("'{key}': {n} stands here twice"));
+                    s.error(&item.span, format!("'{key}': {n} is given twice"));
                 }
                 found.push((n, item.span.clone()));
             }
@@ -45,7 +45,7 @@ fn numbers(s: &Section<'_>, key: &str, most: usize) -> Vec<(usize, Span)> {
                 let why = if key == "hops" { "the hop limit: " } else { "" };
                 s.error(
                     &item.span,
-                    format!("{why}'{key}' lies between 1 and {most}, not {n}"),
+                    format!("{why}'{key}' must be between 1 and {most}, not {n}"),
                 );
             }
             _ => s.error(

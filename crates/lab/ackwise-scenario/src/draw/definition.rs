@@ -152,7 +152,7 @@ fn range(section: &Section<'_>, name: &str, entry: &Entry, log: bool) -> Option<
     let key = &entry.key;
     let Kind::Array(items) = &entry.value.kind else {
         let message = format!(
-            "'{key}' of '{name}' is a list of two ends, not {}",
+            "'{key}' of '{name}' must be a list of two ends, not {}",
             entry.value.what()
         );
         section.error(span, message);
@@ -160,7 +160,7 @@ fn range(section: &Section<'_>, name: &str, entry: &Entry, log: bool) -> Option<
     };
     let [low, high] = items.as_slice() else {
         let message = format!(
-            "'{key}' of '{name}' has two ends, the least and the greatest value, not {}",
+            "'{key}' of '{name}' has two ends, the smallest and the largest value, not {}",
             items.len()
         );
         section.error(span, message);
@@ -230,7 +230,7 @@ fn choice(section: &Section<'_>, name: &str) -> Option<Vec<Weighted>> {
             return None;
         }
         if values.contains(&value) {
-            let message = format!("'{}' stands here twice; use 'weights'", value.setting());
+            let message = format!("'{}' is given twice; use 'weights'", value.setting());
             section.error(&item.span, message);
         }
         values.push(value);
@@ -253,7 +253,7 @@ fn weights(section: &Section<'_>, name: &str, wanted: usize) -> Option<Vec<f64>>
     for item in &items {
         let weight = weight(item);
         if weight.is_none() {
-            section.error(&item.span, "a weight is a finite number, not negative");
+            section.error(&item.span, "a weight must be a finite number, not negative");
         }
         weights.extend(weight);
     }

@@ -136,7 +136,7 @@ impl Expression {
         }
         let number = |name: &str| match known(name) {
             Some(Drawn::Quantity(quantity)) => Ok(quantity),
-            Some(_) => Err(format!("'{name}' is no number")),
+            Some(_) => Err(format!("'{name}' is not a number")),
             None => Err(format!("'{name}' is not known here")),
         };
         if let Some(zero) = self.zero_divisor(&number)? {
@@ -188,7 +188,7 @@ impl Expression {
             }
             Expression::Call(Function::Round, of) => {
                 let [only] = of.as_slice() else {
-                    return Err("'round' is of one value".to_owned());
+                    return Err("'round' takes one value".to_owned());
                 };
                 let quantity = only.quantity(known)?;
                 let amount = quantity.amount.round();
@@ -214,7 +214,7 @@ fn same(what: &str, left: Quantity, right: Quantity) -> Result<(), String> {
         return Ok(());
     }
     let (left, right) = (left.dimension, right.dimension);
-    Err(format!("one cannot {what} {left} and {right}"))
+    Err(format!("cannot {what} {left} and {right}"))
 }
 
 impl Operator {
@@ -246,7 +246,7 @@ fn product(left: Quantity, right: Quantity) -> Result<Quantity, String> {
         (Number, other) | (other, Number) | (Share, other) | (other, Share) => of(amount, other),
         (Rate, Time) | (Time, Rate) => of(amount / BITS_IN_NANOSECONDS, Size),
         (Packets, Size) | (Size, Packets) => of(amount, Size),
-        (left, right) => Err(format!("{left} times {right} is nothing known")),
+        (left, right) => Err(format!("{left} times {right} is not a known quantity")),
     }
 }
 
@@ -260,7 +260,7 @@ fn quotient(left: Quantity, right: Quantity) -> Result<Quantity, String> {
         (Size, Rate) => of(amount * BITS_IN_NANOSECONDS, Time),
         (Size, Time) => of(amount * BITS_IN_NANOSECONDS, Rate),
         (Size, Packets) => of(amount, Size),
-        (left, right) => Err(format!("{left} divided by {right} is nothing known")),
+        (left, right) => Err(format!("{left} divided by {right} is not a known quantity")),
     }
 }
 
@@ -395,7 +395,7 @@ impl Parser<'_> {
             let quantity = Quantity::parse(&text);
             return quantity
                 .map(Expression::Constant)
-                .ok_or_else(|| format!("'{text}' is out of range or no quantity"));
+                .ok_or_else(|| format!("'{text}' is out of range or not a quantity"));
         }
         match number.parse() {
             Ok(amount) if !self.rest.starts_with(is_name_start) => {
@@ -467,14 +467,14 @@ mod tests {
         for (text, complaint) in [
             ("down +", "ends too early"),
             ("down rtt", "'r' is not expected in column 6"),
-            ("down + rtt", "one cannot add a rate and a time"),
+            ("down + rtt", "cannot add a rate and a time"),
             ("down * down", "a rate times a rate"),
             ("1 / rtt", "a plain number divided by a time"),
-            ("max(rtt, down)", "one cannot compare a time and a rate"),
+            ("max(rtt, down)", "cannot compare a time and a rate"),
             ("line * 2", "'line' is a word"),
             ("up", "'up' is not known here"),
             ("sqrt(2)", "no function 'sqrt'"),
-            ("round(1, 2)", "'round' is of one value"),
+            ("round(1, 2)", "'round' takes one value"),
             ("5 Mbps", "not expected"),
             ("0 Mbit/s", "out of range"),
             ("1.2.3", "not an expression"),

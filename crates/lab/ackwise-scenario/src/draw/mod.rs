@@ -160,7 +160,7 @@ fn seed(section: &Section<'_>) -> Option<u64> {
     match value.kind {
         Kind::Integer(seed) if seed >= 0 => Some(seed.unsigned_abs()),
         _ => {
-            section.error(&value.span, "a seed is a whole number, not negative");
+            section.error(&value.span, "a seed must be a whole number, not negative");
             None
         }
     }
@@ -181,7 +181,7 @@ fn definitions(section: &Section<'_>, table: &Table, keys: &[&str]) -> Option<De
         fine &= name_is_fine(section, &name, &entry.key_span);
         match definition::read(section, &name, &entry.value) {
             Some(definition) if found.contains_key(&name) => {
-                section.error(&definition.span, format!("'{name}' stands here twice"));
+                section.error(&definition.span, format!("'{name}' is given twice"));
                 fine = false;
             }
             Some(definition) => {
@@ -266,7 +266,10 @@ fn populations(section: &Section<'_>) -> Option<Vec<Population>> {
             Some(value) => {
                 let weight = definition::weight(value);
                 if weight.is_none() {
-                    one.error(&value.span, "a weight is a finite number, not negative");
+                    one.error(
+                        &value.span,
+                        "a weight must be a finite number, not negative",
+                    );
                 }
                 weight
             }

@@ -34,7 +34,7 @@ pub(super) fn read(section: &Section<'_>) -> Option<Repeats> {
     let count = inner.whole("n", 1, MAX_REPEATS);
     let anew = definitions(&inner, table, &["n"]);
     if anew.as_ref().is_some_and(Definitions::is_empty) {
-        let message = "nothing is drawn anew, so that all repeats would be the same; add e.g. \
+        let message = "nothing is redrawn, so all repeats would be the same; add e.g. \
                        off = { uniform = [0.96, 1.0] }, and use it in the expression of a path";
         inner.error(span, message);
         return None;

@@ -356,10 +356,10 @@ fn a_gateway_is_known_by_young_flows_and_by_what_is_not_late() {
         &["those of young flows all come"],
     );
     let young_lost = |it: &Record| gateway(it) && it.phase != Phase::Alone;
-    let filter = ["as ackwise gateway, or cake with ack-filter"];
+    let filter = ["like ackwise gateway, or cake with ack-filter"];
     assert_named(young_lost, &[Known::Unknown], &filter);
     let burst_lost = |it: &Record| gateway(it) && it.phase != Phase::Burst;
-    let datapath = ["as ackwise gateway, or a datapath"];
+    let datapath = ["like ackwise gateway, or a datapath"];
     assert_named(burst_lost, &[Known::Unknown], &datapath);
 }
 

@@ -29,11 +29,11 @@ fn section(out: &mut String, finding: &Finding) {
     out.push_str("</div>\n");
     if let Some(at) = finding.cut_at {
         out.push_str(&format!(
-            "<p>The capture was cut off after byte {at}: what came before is here.</p>\n"
+            "<p>The capture is cut off after byte {at}; the part before is analysed here.</p>\n"
         ));
     }
     cost(out, a);
-    out.push_str("<h2>Segments that an ACK acknowledges</h2>\n");
+    out.push_str("<h2>Segments per ACK</h2>\n");
     let bars: Vec<_> = a
         .stretch
         .iter()
@@ -41,16 +41,16 @@ fn section(out: &mut String, finding: &Finding) {
         .collect();
     plot(
         out,
-        "Pure ACKs by the segments that they acknowledge",
+        "Pure ACKs by the number of segments that they acknowledge",
         &bars,
     );
-    out.push_str("<h2>What a policy would have kept back</h2>\n");
+    out.push_str("<h2>What a policy would have saved</h2>\n");
     let bars: Vec<_> = a
         .policies
         .iter()
         .map(|p| (p.policy.clone(), p.saved_share, percent(p.saved_share)))
         .collect();
-    plot(out, "Share of ACKs kept back, by policy", &bars);
+    plot(out, "Share of ACKs saved, by policy", &bars);
     policies(out, a);
     flows(out, a);
 }
@@ -71,14 +71,14 @@ fn cost(out: &mut String, a: &Analysis) {
     ];
     if let Some(share) = a.line.ack_peak_share_of_uplink {
         rows.push(vec![
-            "Uplink, at the peak of a tenth of a second".to_owned(),
+            "Uplink, in the busiest 100 ms".to_owned(),
             text::bit_rate(a.line.ack_peak_bps as f64),
             percent(share),
         ]);
     }
     if let Some(time) = &a.airtime {
         rows.push(vec![
-            "Airtime, frames put together".to_owned(),
+            "Airtime, frames aggregated".to_owned(),
             format!("{:.3} s", time.acks_shared_s),
             percent(time.ack_share_shared),
         ]);
@@ -112,13 +112,13 @@ fn policies(out: &mut String, a: &Analysis) {
         .collect();
     table(
         out,
-        &["policy", "judged", "kept back", "bytes", "reasons"],
+        &["policy", "judged", "saved", "bytes", "reasons"],
         &rows,
     );
 }
 
 fn flows(out: &mut String, a: &Analysis) {
-    out.push_str("<h2>Flows with most ACKs</h2>\n");
+    out.push_str("<h2>Flows with the most ACKs</h2>\n");
     let rows: Vec<_> = a
         .flows
         .iter()
@@ -136,11 +136,11 @@ fn flows(out: &mut String, a: &Analysis) {
         })
         .collect();
     let first = a.policies.first().map_or("", |p| &p.policy);
-    let kept = format!("kept back by {first}");
-    table(out, &["data", "segments", "ACKs", &kept, "RTT"], &rows);
+    let saved = format!("saved by {first}");
+    table(out, &["data", "segments", "ACKs", &saved, "RTT"], &rows);
     if a.flows_left_out > 0 {
         out.push_str(&format!(
-            "<p>{} flows with fewer ACKs are in the sums only.</p>\n",
+            "<p>{} flows with fewer ACKs are only in the totals.</p>\n",
             a.flows_left_out
         ));
     }

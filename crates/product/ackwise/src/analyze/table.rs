@@ -16,12 +16,12 @@ pub fn text(finding: &Finding) -> String {
     let mut out = head(finding);
     out.push_str(&cost(a));
     if a.tcp.acks > 0 {
-        out.push_str("\nSegments that an ACK acknowledges\n");
+        out.push_str("\nSegments per ACK\n");
         out.push_str(&stretch(&a.stretch));
         out.push_str(&thinned(a));
-        out.push_str("\nWhat a policy would have kept back\n");
+        out.push_str("\nWhat a policy would have saved\n");
         out.push_str(&policies(&a.policies));
-        out.push_str("\nFlows with most ACKs\n");
+        out.push_str("\nFlows with the most ACKs\n");
         out.push_str(&flows(a));
     }
     out.push('\n');
@@ -44,7 +44,7 @@ fn head(finding: &Finding) -> String {
     );
     if let Some(at) = finding.cut_at {
         out.push_str(&format!(
-            "The capture was cut off after byte {at}: what came before is here.\n"
+            "The capture is cut off after byte {at}; the part before is analysed here.\n"
         ));
     }
     let u = &a.unread;
@@ -54,7 +54,7 @@ fn head(finding: &Finding) -> String {
             u.cut,
             "cut before the end of their headers (capture with -s 128)",
         ),
-        (u.malformed, "with headers that contradict themselves"),
+        (u.malformed, "with inconsistent headers"),
         (
             u.encrypted,
             "encrypted by Wi-Fi (capture on the host, or give the key to Wireshark)",
@@ -66,8 +66,8 @@ fn head(finding: &Finding) -> String {
         ),
         (
             u.without_time,
-            "without a time (taken as that of the one before): what policies would have done is not \
-             known",
+            "without a time (taken as that of the one before): what policies would have withheld is \
+             not known",
         ),
     ] {
         if n > 0 {
@@ -102,7 +102,7 @@ fn cost(a: &Analysis) -> String {
         vec![
             String::new(),
             text::bit_rate(a.line.ack_peak_bps as f64),
-            "at most, over a tenth of a second".into(),
+            "in the busiest 100 ms".into(),
         ],
     ];
     let mut row = |value: String, what: &str| rows.push(vec![String::new(), value, what.into()]);
@@ -112,7 +112,7 @@ fn cost(a: &Analysis) -> String {
     if let Some(k) = a.line.k {
         row(
             format!("{k:.2}"),
-            "is k (RFC 3449): above 1 an ACK for each segment fills the uplink first",
+            "is k (RFC 3449): above 1, one ACK per segment fills the uplink first",
         );
     }
     if let Some(time) = &a.airtime {
@@ -122,7 +122,7 @@ fn cost(a: &Analysis) -> String {
                 percent(time.ack_share_shared),
                 percent(time.ack_share_alone)
             ),
-            "of the airtime, with and without frames put together",
+            "of the airtime, with and without frame aggregation",
         );
     }
     text::columns(&rows, &[false, true])
@@ -153,23 +153,25 @@ fn thinned(a: &Analysis) -> String {
     let t = &a.thinned_already;
     let mut out = String::new();
     if let Some(mean) = t.segments_per_ack {
-        out.push_str(&format!("{mean:.1} segments an ACK; 2 is a delayed ACK.\n"));
+        out.push_str(&format!(
+            "{mean:.1} segments per ACK; delayed ACKs alone give 2.\n"
+        ));
     }
     if t.aggregated_packets > 0 {
         out.push_str(&format!(
-            "{} of the data packets are several segments: put together by this host or its \
+            "{} of the data packets are several segments, aggregated by this host or its \
              interface.\n",
             percent(t.aggregated_share)
         ));
     }
     if t.guessed_sizes > 0 {
         out.push_str(
-            "Segments are guessed from the sizes of packets: not all connections begin here.\n",
+            "Some segment sizes are guessed from packet sizes: not all connections begin in this capture.\n",
         );
     }
     match (t.missing_by_ip_id, t.missing_share) {
         (Some(n), Some(share)) if n > 0 => out.push_str(&format!(
-            "{} ACKs ({}) are missing by their IP IDs: lost or withheld before this capture.\n",
+            "{} ACKs ({}) are missing, as gaps in the IP IDs show: lost or withheld before this capture.\n",
             text::count(n as f64),
             percent(share)
         )),
@@ -180,7 +182,7 @@ fn thinned(a: &Analysis) -> String {
 
 fn policies(policies: &[PolicyFinding]) -> String {
     let mut rows = vec![
-        ["policy", "kept back", "bytes", "the others left because"]
+        ["policy", "saved", "bytes", "the others left because"]
             .map(String::from)
             .to_vec(),
     ];
@@ -207,7 +209,7 @@ fn policies(policies: &[PolicyFinding]) -> String {
 
 fn flows(a: &Analysis) -> String {
     let mut rows = vec![
-        ["data from", "to", "segments", "ACKs", "kept back", "RTT"]
+        ["data from", "to", "segments", "ACKs", "saved", "RTT"]
             .map(String::from)
             .to_vec(),
     ];
@@ -217,7 +219,7 @@ fn flows(a: &Analysis) -> String {
             f.to.clone(),
             text::count(f.data_segments as f64),
             text::count(f.acks as f64),
-            kept_back(f),
+            share_saved(f),
             f.srtt_us
                 .map_or_else(|| "-".into(), |us| text::micros(f64::from(us))),
         ]);
@@ -230,8 +232,8 @@ fn flows(a: &Analysis) -> String {
     out
 }
 
-/// The share of a flow's ACKs that the first policy withholds.
-fn kept_back(f: &FlowFinding) -> String {
+/// The share of a flow's ACKs that the first policy saves.
+fn share_saved(f: &FlowFinding) -> String {
     match f.saved.first() {
         Some(saved) if f.acks > 0 => percent(*saved as f64 / f.acks as f64),
         _ => "-".into(),

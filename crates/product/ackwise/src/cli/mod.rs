@@ -10,7 +10,7 @@ use clap_complete::Shell;
 
 use crate::live;
 
-/// Thins the ACKs of live TCP connections, safely, and shows what that did.
+/// Thin the ACKs of live TCP connections safely, and show the effect.
 #[derive(Debug, Parser)]
 #[command(
     name = "ackwise",
@@ -31,7 +31,7 @@ pub struct Cli {
 pub enum Command {
     #[command(flatten)]
     Live(live::Command),
-    /// Say what the ACKs in a capture cost, and what policies would have withheld
+    /// Report what the ACKs in a capture cost, and what policies would have withheld
     #[command(after_help = analyze::HELP)]
     Analyze(analyze::AnalyzeArgs),
     /// List the policies, or show one with its parameters
@@ -41,10 +41,10 @@ pub enum Command {
         /// Which shell
         shell: Shell,
     },
-    /// Write the manual pages into a directory; packages are made with it
+    /// Write the manual pages into a directory, for packages
     #[command(hide = true)]
     Man {
-        /// The directory, which is made if it is missing
+        /// The directory, which is created if it does not exist
         directory: PathBuf,
     },
 }
@@ -52,7 +52,7 @@ pub enum Command {
 /// `ackwise policies`.
 #[derive(Debug, Args)]
 pub struct PoliciesArgs {
-    /// Only this one, with its parameters
+    /// Show only this policy, with its parameters
     pub name: Option<String>,
 }
 

@@ -36,15 +36,15 @@ pub fn ask(args: &AskArgs, format: Format) -> anyhow::Result<()> {
     let (wish, what) = match (args.segments, args.per_window) {
         _ if args.ack_congestion_control => (
             AckRateWish::CongestionControl,
-            "as many ACKs as the way back carries".to_owned(),
+            "as many ACKs as the return path carries".to_owned(),
         ),
         (Some(segments), _) => (
             AckRateWish::Segments(segments),
-            format!("one ACK for {segments} segments"),
+            format!("one ACK per {segments} segments"),
         ),
         (None, Some(acks)) => (
             AckRateWish::PerWindow(acks),
-            format!("{acks} ACKs for a congestion window"),
+            format!("{acks} ACKs per congestion window"),
         ),
         (None, None) => (AckRateWish::Nothing, "nothing; peers may ask".to_owned()),
     };
@@ -81,14 +81,14 @@ pub fn ask(args: &AskArgs, format: Format) -> anyhow::Result<()> {
 
 fn line(counters: &AckRateCounters) -> String {
     format!(
-        "{} SYNs said that this host knows the option, {} peers do; asked {} times",
+        "{} SYNs announced the option, {} peers know it; asked {} times",
         counters.offered, counters.agreed, counters.asked
     )
 }
 
 fn control_line(counters: &AckRateCounters) -> String {
     format!(
-        "{}; {} of {} ACKs that came say that none is missing, {} are lost",
+        "{}; {} of {} ACKs received say that none is missing, {} were lost",
         line(counters),
         counters.skipped,
         counters.acks,

@@ -36,7 +36,7 @@ fn config(args: &GatewayUpArgs) -> anyhow::Result<Config> {
     let config = Config::load(file)?;
     match &args.interface {
         Some(asked) if *asked != config.interface => Err(BadInput::new(format!(
-            "INTERFACE is {asked}, and {} is for {}",
+            "INTERFACE is {asked}, but {} is for {}",
             file.display(),
             config.interface
         ))
@@ -62,8 +62,10 @@ fn as_file_has_it(rate: &str) -> String {
 /// the argument.
 fn of_arguments(args: &GatewayUpArgs) -> Result<Config, BadInput> {
     let (Some(interface), Some(rate)) = (&args.interface, &args.rate) else {
-        return Err(BadInput::new("which interface, and at which rate?")
-            .mend("ackwise gateway up wan0 --rate '1 Mbit/s', or --config FILE"));
+        return Err(
+            BadInput::new("an interface and --rate are needed, or --config")
+                .mend("`ackwise gateway up wan0 --rate '1 Mbit/s'`, or `--config FILE`"),
+        );
     };
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let first = args.acks_first.as_ref().map(|most| match most {
@@ -269,7 +271,7 @@ fn status(args: &GatewayStatusArgs, format: Format) -> anyhow::Result<()> {
 fn down(args: &GatewayDownArgs, format: Format) -> anyhow::Result<()> {
     let stats = control::down(&args.interface)?;
     if !control::wait_ended(stats.pid, MAX_END)? {
-        tracing::warn!("the process {} has not ended yet", stats.pid);
+        tracing::warn!("process {} has not ended yet", stats.pid);
     }
     if format == Format::Json {
         return text::print_json(&stats);
@@ -427,7 +429,7 @@ mod tests {
         let error = parsed(&["wan0", "--rate", "1 Mbit/s", "--min-rate", "2 Mbit/s"]);
         let text = error.unwrap_err().to_string();
         assert!(
-            text.starts_with("--min-rate \"2 Mbit/s\": --min-rate lies between"),
+            text.starts_with("--min-rate \"2 Mbit/s\": --min-rate must be between"),
             "{text}"
         );
         let two = ["wan/0", "--rate", "1 bit/s", "--overhead", "300"];

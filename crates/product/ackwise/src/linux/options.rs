@@ -14,7 +14,7 @@ pub fn options(args: &AttachArgs) -> Result<Options, BadInput> {
     let mut options = thin_options(&args.thin)?;
     if args.cwnd_hint && options.position != Position::Sender {
         return Err(BadInput::new(
-            "--cwnd-hint: only the sender of the data has a congestion window",
+            "--cwnd-hint: only the sender of the data knows its congestion window",
         )
         .mend("add --position sender, on the host that sends the data"));
     }
@@ -29,7 +29,7 @@ pub fn options(args: &AttachArgs) -> Result<Options, BadInput> {
     let every_n = options.policy.policy().name() == "every-n";
     if args.obey_ack_rate && (options.position != Position::Receiver || !every_n) {
         return Err(BadInput::new(
-            "--obey-ack-rate: the host that receives the data obeys, by the policy every-n",
+            "--obey-ack-rate: works only on the host that receives the data, with the policy every-n",
         )
         .mend("add --policy every-n --set n=1, and leave --position out"));
     }
@@ -95,7 +95,7 @@ fn add_match(matches: &mut Matches, text: &str) -> Result<(), BadInput> {
             twice(slot.is_some())?;
             *slot = Some(ports(value).map_err(bad)?);
         }
-        _ => return Err(bad(format!("nothing can be matched by {key:?}"))),
+        _ => return Err(bad(format!("{key:?} cannot be matched"))),
     }
     Ok(())
 }
@@ -107,7 +107,7 @@ fn prefix(text: &str) -> Result<Prefix, String> {
     };
     let address: IpAddr = address
         .parse()
-        .map_err(|_| format!("{address:?} is no IPv4 or IPv6 address"))?;
+        .map_err(|_| format!("{address:?} is not an IPv4 or IPv6 address"))?;
     let longest = if address.is_ipv4() { 32 } else { 128 };
     let length = match length {
         None => longest,
@@ -115,7 +115,7 @@ fn prefix(text: &str) -> Result<Prefix, String> {
             .parse()
             .ok()
             .filter(|l| *l <= longest)
-            .ok_or_else(|| format!("{length:?} is no prefix length from 0 to {longest}"))?,
+            .ok_or_else(|| format!("{length:?} is not a prefix length from 0 to {longest}"))?,
     };
     Ok(Prefix { address, length })
 }
@@ -125,7 +125,7 @@ fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
         t.parse::<u16>()
             .ok()
             .filter(|p| *p > 0)
-            .ok_or_else(|| format!("{t:?} is no port from 1 to 65535"))
+            .ok_or_else(|| format!("{t:?} is not a port from 1 to 65535"))
     };
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let (first, last) = (one(first)?, one(last)?);
@@ -166,11 +166,11 @@ mod tests {
     fn bad_matches_are_told_so() {
         for (bad, says) in [
             ("443", "not KEY=VALUE"),
-            ("port=443", "nothing can be matched"),
-            ("remote-port=0", "no port"),
-            ("remote-port=70000", "no port"),
+            ("port=443", "cannot be matched"),
+            ("remote-port=0", "not a port"),
+            ("remote-port=70000", "not a port"),
             ("remote-port=90-80", "above"),
-            ("remote=example.org", "no IPv4 or IPv6"),
+            ("remote=example.org", "not an IPv4 or IPv6"),
             ("remote=192.0.2.0/33", "prefix length"),
             ("local=::/x", "prefix length"),
         ] {

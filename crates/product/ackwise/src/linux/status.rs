@@ -100,7 +100,7 @@ fn mended(interface: &str, error: ackwise_datapath::Error) -> anyhow::Error {
     let has_gateway = ackwise_gateway::control::status(interface).is_ok();
     match error {
         ackwise_datapath::Error::NotAttached(_) if has_gateway => anyhow::anyhow!(
-            "{error}, but a gateway is there\n  `ackwise gateway status {interface}` shows it"
+            "{error}, but it has a gateway\n  `ackwise gateway status {interface}` shows it"
         ),
         error => error.into(),
     }
@@ -186,7 +186,7 @@ fn in_full(a: &Attachment) -> String {
     let mut reasons: Vec<_> = s.reasons.iter().filter(|(_, n)| **n > 0).collect();
     reasons.sort_by_key(|(name, n)| (std::cmp::Reverse(**n), (*name).clone()));
     if !reasons.is_empty() {
-        out.push_str("\nWhat became of segments of the ACK direction:\n");
+        out.push_str("\nSegments of the ACK direction, by the reason for their verdict:\n");
     }
     let rows: Vec<_> = reasons
         .iter()

@@ -31,7 +31,7 @@ fn keygen(file: &Path, format: Format) -> anyhow::Result<()> {
     options.write(true).create_new(true).mode(0o600);
     let mut made = match options.open(file) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            let what = format!("{} exists: a key is not overwritten", file.display());
+            let what = format!("{} exists: keys are not overwritten", file.display());
             return Err(BadInput::new(what)
                 .mend("name another file, or remove it first")
                 .into());
@@ -64,7 +64,7 @@ fn pubkey(file: Option<&Path>, format: Format) -> anyhow::Result<()> {
     let text = read.with_context(|| format!("cannot read {name}"))?;
     let secret = key_from_base64(&text).map_err(|error| {
         BadInput::new(format!("{name}: {error}"))
-            .mend("ackwise tunnel keygen FILE, or wg genkey, makes one")
+            .mend("`ackwise tunnel keygen FILE`, or `wg genkey`, makes one")
     })?;
     let keys = KeyPair::from_secret(secret).context("cannot use this key")?;
     print_public_key(&keys, format)

@@ -144,9 +144,9 @@ pub fn down(args: &DownArgs, format: Format) -> anyhow::Result<()> {
             [only] => end(only)?,
             [] => anyhow::bail!("there is no tunnel in this network namespace"),
             several => {
-                let what = format!("which one? there are {}", several.join(", "));
+                let what = format!("several tunnels are running: {}", several.join(", "));
                 return Err(BadInput::new(what)
-                    .mend("ackwise tunnel down DEVICE")
+                    .mend("name one: `ackwise tunnel down DEVICE`")
                     .into());
             }
         },
@@ -161,7 +161,7 @@ pub fn down(args: &DownArgs, format: Format) -> anyhow::Result<()> {
 fn end(device: &str) -> anyhow::Result<Stats> {
     let stats = control::down(device)?;
     if !control::wait_ended(stats.pid, MAX_END)? {
-        tracing::warn!("the process {} of {device} has not ended yet", stats.pid);
+        tracing::warn!("process {} of {device} has not ended yet", stats.pid);
     }
     Ok(stats)
 }
@@ -257,7 +257,7 @@ fn peer_in_full(peer: &PeerStats, memory_limit: u64) -> String {
         ("of an unknown session", failures.unknown_session),
         ("handshakes without room", failures.handshakes_limited),
         ("not understood", failures.undecodable),
-        ("no ACKs, dropped", failures.refused),
+        ("not ACKs, dropped", failures.refused),
         ("not in allowed_ips, dropped", failures.not_allowed),
         ("refused by the kernel", failures.not_delivered),
         ("not sent", failures.not_sent),

@@ -38,10 +38,10 @@ pub fn ab(args: &AbArgs, format: Format) -> anyhow::Result<()> {
     let wash_out = args.wash_out.unwrap_or(args.block / 5);
     if args.block < SHORTEST || wash_out >= args.block {
         return Err(BadInput::new(format!(
-            "--block {:?} with --wash-out {wash_out:?}: no time is left to measure",
+            "--block {:?} with --wash-out {wash_out:?} leaves no time to measure",
             args.block
         ))
-        .mend("take blocks of a second or more, and a wash-out that is shorter")
+        .mend("choose blocks of at least 1s, and a wash-out shorter than a block")
         .into());
     }
     let options = thin_options(&args.thin)?;

@@ -37,9 +37,9 @@ pub fn page(report: &Report) -> String {
         ("position", s.position.clone()),
         ("block", format!("{} s", s.block_s)),
         ("wash-out, not counted", format!("{} s", s.wash_out_s)),
-        ("most pairs", s.most_pairs.to_string()),
+        ("maximum number of pairs", s.most_pairs.to_string()),
         ("smallest difference that matters", percent(s.difference)),
-        ("error", percent(s.error)),
+        ("accepted error", percent(s.error)),
         ("seed of the order", s.seed.to_string()),
         ("kernel", s.kernel.clone()),
         ("ackwise", s.version.to_owned()),
@@ -83,7 +83,7 @@ fn effects(out: &mut String, report: &Report) {
     table(out, &head, &rows);
     out.push_str(
         "<p>The change lies between the last two columns, with the error below for all judged \
-         metrics together, whenever somebody looks.</p>\n",
+         metrics together, at whatever time the experiment is stopped.</p>\n",
     );
 }
 

@@ -73,9 +73,9 @@ pub fn sentence(report: &Report) -> String {
         Verdict::NoDifference => {
             format!("{policy} makes no difference larger than {difference} % here.")
         }
-        Verdict::Undecided => "Not known yet: more pairs, longer blocks or more traffic would \
-             tell."
-            .to_owned(),
+        Verdict::Undecided => {
+            "Not known yet: it takes more pairs, longer blocks or more traffic.".to_owned()
+        }
     }
 }
 

@@ -14,8 +14,8 @@ Examples:
   ackwise ab wan0 --position router --block 30s --html report.html
   ackwise ab eth0 --policy none                    an A/A experiment: it should find nothing
 
-The interface needs traffic all the time. It ends as soon as the answer is known: at once when
-the policy harms. docs/ab.md explains what is measured and how sure the answer is.";
+The interface needs traffic throughout. The experiment ends as soon as the answer is known, and at
+once if the policy harms. docs/ab.md explains what is measured and how sure the answer is.";
 
 /// `ackwise ab`.
 #[derive(Debug, Args)]
@@ -23,32 +23,32 @@ pub struct AbArgs {
     #[command(flatten)]
     pub thin: ThinArgs,
 
-    /// How long the policy is on or off at a time
+    /// Length of a block, in which the policy is either on or off
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     pub block: Duration,
 
-    /// How much at the beginning of each block does not count: the queue and the flows take time to
-    /// change [default: a fifth of the block]
+    /// Time at the start of each block that does not count, while the queue and the flows adapt
+    /// [default: a fifth of the block]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub wash_out: Option<Duration>,
 
-    /// Most pairs of blocks
+    /// Maximum number of pairs of blocks
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=2_000))]
     pub pairs: u32,
 
-    /// The smallest difference that matters, as a share
+    /// The smallest difference that matters, e.g. `5%` or `0.05`
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
     pub difference: f64,
 
-    /// How often the answer may be wrong, as a share
+    /// Accepted probability of a wrong answer, e.g. `5%` or `0.05`
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
     pub error: f64,
 
-    /// The seed of the coin that orders the blocks [default: the time]
+    /// Seed of the random order of the blocks [default: the time]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 
-    /// Write a page with setup, plot, effects and raw blocks, which opens without a network
+    /// Write a self-contained HTML page with the setup, plots, effects and raw blocks
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
@@ -59,12 +59,12 @@ pub const GUARD_EVERY: Duration = Duration::from_secs(300);
 /// `--guard`, of `ackwise attach` and `ackwise up`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct GuardArgs {
-    /// Compare two blocks with and without the policy every so often, and leave the policy off if it
-    /// harms
+    /// At this interval (5m without TIME), compare a block with the policy to one without, and leave
+    /// the policy off if it harms
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "5m", value_parser = duration)]
     pub guard: Option<Duration>,
 
-    /// How long a block of --guard takes
+    /// Length of a block of --guard
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = guard_block)]
     pub guard_block: Duration,
 }
@@ -72,7 +72,7 @@ pub struct GuardArgs {
 fn guard_block(text: &str) -> Result<Duration, String> {
     let block = duration(text)?;
     if block < Duration::from_secs(1) {
-        return Err("must be a second or more".to_owned());
+        return Err("must be at least 1s".to_owned());
     }
     Ok(block)
 }
@@ -86,7 +86,7 @@ fn share(text: &str) -> Result<f64, String> {
     let share = number.parse::<f64>().map(|number| number / scale);
     match share {
         Ok(share) if share > 0.0 && share <= 0.5 => Ok(share),
-        _ => Err("must be a share above 0 and at most a half, as 5% or 0.05".to_owned()),
+        _ => Err("must be above 0 and at most a half, e.g. 5% or 0.05".to_owned()),
     }
 }
 

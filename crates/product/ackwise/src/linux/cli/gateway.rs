@@ -17,18 +17,18 @@ Examples:
   ackwise gateway up --config /etc/ackwise/gateway.toml
   ackwise gateway status --format json
 
-When the command ends, however it ends, packets take the ordinary way again.";
+When the command ends, however it ends, packets take their normal path again.";
 
 /// `ackwise gateway`.
 #[derive(Debug, Subcommand)]
 pub enum GatewayCommand {
-    /// Be the gateway of an interface, until Ctrl-C
+    /// Run the gateway of an interface, until Ctrl-C
     Up(Box<GatewayUpArgs>),
     /// Show the gateways of this network namespace
     Status(GatewayStatusArgs),
-    /// End the gateway of an interface
+    /// Stop the gateway of an interface
     Down(GatewayDownArgs),
-    /// Look at configuration files without using them
+    /// Check configuration files without starting anything
     Check {
         /// The files
         #[arg(required = true, value_hint = ValueHint::FilePath)]
@@ -39,26 +39,26 @@ pub enum GatewayCommand {
 /// `ackwise gateway up`.
 #[derive(Debug, Args)]
 pub struct GatewayUpArgs {
-    /// The interface whose outgoing direction is the bottleneck; with --config the one that the
-    /// file has to name
+    /// The interface whose outgoing direction is the bottleneck; with --config it must be the one that
+    /// the file names
     pub interface: Option<String>,
 
-    /// Everything from a file (docs/gateway.md) instead of from arguments
+    /// Read everything from this file (docs/gateway.md) instead of from arguments
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath,
           conflicts_with_all = ["rate", "min_rate", "overhead", "discipline", "limit", "ack_share", "red", "ecn", "ack_filter", "acks_first", "acc"])]
     pub config: Option<PathBuf>,
 
-    /// What leaves is shaped to this rate, e.g. `1 Mbit/s`: a little less than the link has, so
-    /// that packets wait here
+    /// Shape outgoing packets to this rate, e.g. `1 Mbit/s`: slightly below the link's, so that
+    /// packets queue here
     #[arg(long, value_name = "RATE")]
     pub rate: Option<String>,
 
-    /// The link's rate is measured by the round trips of TCP, and what leaves is shaped to it:
-    /// between this and --rate
+    /// Measure the link's rate from the round-trip times of TCP, and shape to it, between this rate
+    /// and --rate
     #[arg(long, value_name = "RATE")]
     pub min_rate: Option<String>,
 
-    /// Bytes that each IP packet costs on the link beyond itself
+    /// Bytes that the link adds to each IP packet
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub overhead: u32,
 
@@ -67,12 +67,12 @@ pub struct GatewayUpArgs {
     #[arg(long, value_name = "NAME")]
     pub discipline: Option<String>,
 
-    /// How much may wait, e.g. `50 packets` or `64 kB` [default: 10240 packets in fq_codel, else
+    /// Limit of the queue, e.g. `50 packets` or `64 kB` [default: 10240 packets in fq_codel, else
     /// 100 packets]
     #[arg(long, value_name = "LIMIT")]
     pub limit: Option<String>,
 
-    /// The share of the rate that ACKs get in fq_codel while data wait [default: 25 %]
+    /// Share of the rate that ACKs get in fq_codel while data waits [default: 25 %]
     #[arg(long, value_name = "SHARE")]
     pub ack_share: Option<String>,
 
@@ -80,21 +80,20 @@ pub struct GatewayUpArgs {
     #[arg(long)]
     pub red: bool,
 
-    /// Mark instead of dropping, where a flow understands marks; implies --red
+    /// Mark packets instead of dropping them, if the flow is ECN-capable; implies --red
     #[arg(long)]
     pub ecn: bool,
 
-    /// Take out ACKs that newer ones make redundant: rfc3449, rfc3449-sack, cake,
+    /// Remove queued ACKs that newer ones make redundant, by this rule: rfc3449, rfc3449-sack, cake,
     /// cake-aggressive, ns2-append, none [default: rfc3449-sack in fq_codel, else none]
     #[arg(long, value_name = "RULE")]
     pub ack_filter: Option<String>,
 
-    /// ACKs leave before data, in a queue that is drop-tail or RED; with a number, so many in a row
-    /// at most
+    /// Send ACKs before data, in a drop-tail or RED queue; with N, at most N in a row
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true)]
     pub acks_first: Option<Option<u32>>,
 
-    /// Tell data receivers of marked ACKs, where `ackwise attach --policy acc` looks for it
+    /// Tell data receivers about marked ACKs, for `ackwise attach --policy acc` there
     /// (docs/gateway.md); implies --ecn
     #[arg(long)]
     pub acc: bool,
@@ -103,12 +102,12 @@ pub struct GatewayUpArgs {
     #[arg(long, value_name = "ADDR:PORT")]
     pub metrics: Option<SocketAddr>,
 
-    /// Become this user once everything is set up [default: the user ackwise, if there is one and
-    /// root starts it]
+    /// Switch to this user once everything is set up [default: ackwise, if that user exists and root
+    /// starts the command]
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
 
-    /// How the hook is attached: by a tcx link, or by a filter of the clsact queue
+    /// How the BPF program is attached: by a tcx link, or by a filter of the clsact qdisc
     #[arg(long, value_enum, default_value_t)]
     pub attach_mode: AttachMode,
 

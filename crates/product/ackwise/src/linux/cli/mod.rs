@@ -17,37 +17,37 @@ use clap::{Args, Subcommand, ValueEnum};
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Find out where an interface stands, do what helps there, and put everything back at the end
+    /// Detect an interface's role, thin ACKs there, shape if asked to, and restore everything at the end
     #[command(after_help = up::HELP)]
     Up(up::UpArgs),
-    /// End what `ackwise up` has begun, and put back what a killed one has left
+    /// Stop `ackwise up`, and restore what a killed one left behind
     Down(up::DownArgs),
-    /// Have what is up read its configuration file again, without dropping what it holds
+    /// Have `ackwise up` reread its configuration file, without dropping withheld ACKs
     #[command(after_help = up::RELOAD_HELP)]
     Reload(up::ReloadArgs),
-    /// Say what configuration files of `ackwise up` ask for, or all that is wrong with them
+    /// Check configuration files of `ackwise up`: print what they ask for, or every mistake
     Check(up::CheckArgs),
     /// Thin the ACKs that leave through an interface, until Ctrl-C
     // Unlike `ackwise up`, this has no guard unless it is asked for.
     #[command(after_help = ATTACH_HELP, mut_arg("guard_block", |block| block.requires("guard")))]
     Attach(AttachArgs),
-    /// Have this host's TCP say that it knows ACK rate requests, and ask its peers, until Ctrl-C
+    /// Announce that this host's TCP knows ACK rate requests, and send them, until Ctrl-C
     #[command(after_help = ask::HELP)]
     Ask(ask::AskArgs),
-    /// Show what is attached, and what it did so far
+    /// Show what is attached, with its counters
     Status(StatusArgs),
-    /// Watch what runs: rates, what is saved and why, flows, queues and round-trip times
+    /// Watch live: rates, ACKs saved and why, flows, queues and round-trip times
     #[command(after_help = top::HELP)]
     Top(top::TopArgs),
-    /// Find out by an experiment on live traffic whether thinning helps here
+    /// Test with an experiment on live traffic whether thinning helps here
     #[command(after_help = ab::HELP)]
     Ab(ab::AbArgs),
-    /// End the attachment of an interface
+    /// Detach from an interface
     Detach(DetachArgs),
-    /// Own the slow direction of a link: shape, queue, mark, filter ACKs
+    /// Run the queue of a link's slow direction: shape, mark, filter ACKs
     #[command(subcommand, after_help = gateway::HELP)]
     Gateway(gateway::GatewayCommand),
-    /// Find out with a partner what the path to it and back does to ACKs
+    /// Measure with a partner what the path between the two does to ACKs
     #[command(after_help = probe::HELP)]
     Probe(probe::ProbeArgs),
     /// Carry the ACKs of many flows in few, small, authenticated packets
@@ -57,7 +57,7 @@ pub enum Command {
 
 const ATTACH_HELP: &str = "\
 Examples:
-  ackwise attach eth0 --dry-run                 what would go, without touching anything
+  ackwise attach eth0 --dry-run                 counts what it would withhold, withholds nothing
   ackwise attach eth0                           the default policy, on the host that receives
   ackwise attach wan0 --position router --metrics 127.0.0.1:9478
   ackwise attach wwan0 --policy every-n --set n=4 --match remote-port=443
@@ -70,7 +70,7 @@ pub struct ThinArgs {
     /// The interface through which the ACKs leave
     pub interface: String,
 
-    /// Which policy; `ackwise policies` lists them; also as one is shown: every-n:n=4,warm=0
+    /// The policy, also with parameters: `every-n:n=4,warm=0`; `ackwise policies` lists them
     #[arg(long, default_value = "adaptive", value_name = "NAME")]
     pub policy: String,
 
@@ -78,31 +78,31 @@ pub struct ThinArgs {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 
-    /// Longest time that an ACK may be withheld, in milliseconds [default: 25, and a quarter of
-    /// each flow's round trip if that is less]
+    /// Longest time that an ACK may be withheld, in milliseconds, from 1 to 200; a quarter of the
+    /// flow's round trip limits it as well [default: 25]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub hold_ms: Option<Duration>,
 
-    /// Where this interface stands, seen from the flows to thin
+    /// The position of this interface on the path of the flows to thin
     #[arg(long, value_enum, default_value_t)]
     pub position: Position,
 
     /// Thin only flows that match: `remote=ADDRESS[/LEN]`, `local=ADDRESS[/LEN]`,
-    /// `remote-port=PORT[-PORT]`, `local-port=PORT[-PORT]`; repeated: all must hold. Local is this
-    /// host, or what lies behind this router
+    /// `remote-port=PORT[-PORT]`, `local-port=PORT[-PORT]`; may be repeated: all must match. Local is
+    /// this host, or the hosts behind this router
     #[arg(long = "match", value_name = "KEY=VALUE")]
     pub matches: Vec<String>,
 
-    /// Most flows to follow at a time; a new one takes the place of the least recently seen
+    /// Maximum number of flows to track; a new one replaces the least recently seen
     #[arg(long, default_value_t = 65_536, value_name = "N", value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
     pub max_flows: u32,
 
-    /// How the program is attached: by a tcx link, or by a filter of the clsact queue
+    /// How the BPF program is attached: by a tcx link, or by a filter of the clsact qdisc
     #[arg(long, value_enum, default_value_t)]
     pub attach_mode: AttachMode,
 
-    /// Become this user once everything is set up [default: the user ackwise, if there is one and
-    /// root starts it]
+    /// Switch to this user once everything is set up [default: ackwise, if that user exists and root
+    /// starts the command]
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
 }
@@ -114,19 +114,19 @@ pub struct AttachArgs {
     pub thin: ThinArgs,
 
     /// With --position sender: write the congestion window of this host's connections into the
-    /// window field of their data, for a receiver with `dca` or `tda`. It limits what comes
-    /// back, so it is for one-way transfers; off while the other side sends
+    /// window field of their data, for a receiver with `dca` or `tda`. This limits what the other
+    /// side may send, so it is for one-way transfers, and is off while the other side sends
     #[arg(long)]
     pub cwnd_hint: bool,
 
-    /// With --position sender: set a reserved bit in the last packet that a window allows, and in
-    /// what is sent again. It asks for an ACK at once, of a receiver with --obey-ack-rate
+    /// With --position sender: set a reserved bit in the last packet that the window allows, and in
+    /// retransmissions. It asks a receiver with --obey-ack-rate for an immediate ACK
     #[arg(long)]
     pub ack_request: bool,
 
-    /// With --policy every-n on the host that receives: its n is what the sender asks for (TCP ACK
-    /// Rate Request), and an ACK that it asks for by --ack-request leaves; for flows that do not
-    /// ask n is as set. `ackwise ask` on this host says to senders that they may ask
+    /// With --policy every-n on the host that receives: take n from the sender's TCP ACK Rate
+    /// Requests, and never withhold an ACK that --ack-request asks for. Flows that do not ask keep the
+    /// n that is set. `ackwise ask` on this host tells senders that they may ask
     #[arg(long)]
     pub obey_ack_rate: bool,
 
@@ -146,19 +146,19 @@ pub struct AttachArgs {
     pub duration: Option<Duration>,
 }
 
-/// Where an interface stands, seen from the flows.
+/// The position of an interface on the path of the flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Position {
     /// On the host that receives data and sends the ACKs
     #[default]
     Receiver,
-    /// Between the two: the ACKs leave here, forwarded
+    /// On a router between the two, which forwards the ACKs
     Router,
     /// On the host that sends data: the ACKs arrive here
     Sender,
 }
 
-/// How a program gets to an interface.
+/// How a program is attached to an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum AttachMode {
     /// tcx where the kernel has it, clsact otherwise
@@ -186,7 +186,7 @@ pub struct StatusArgs {
     /// Only this interface
     pub interface: Option<String>,
 
-    /// Show this many flows of INTERFACE as well, those with most ACKs first
+    /// Also show this many flows of INTERFACE, those with the most ACKs first
     #[arg(long, value_name = "N", default_value_t = 0, requires = "interface")]
     pub flows: usize,
 }

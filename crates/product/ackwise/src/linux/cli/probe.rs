@@ -11,8 +11,9 @@ Examples:
   ackwise probe server.example             what the path to it and back does to ACKs
   ackwise probe 2001:db8::7 --rate 1mbit   over a path whose slower direction has 1 Mbit/s
 
-It takes some 35 seconds, on slow paths up to three minutes, and CAP_NET_RAW at both ends. The partner's firewall has to let two TCP
-ports in: --port, and the one above it. docs/probe.md explains what is found, and how.";
+A probe takes some 35 seconds, on slow paths up to three minutes, and needs CAP_NET_RAW at both
+ends. The partner's firewall must admit two TCP ports: --port, and the one above it. docs/probe.md
+explains what is found, and how.";
 
 /// The port of the control connection. Flows use the next one.
 const PORT: u16 = 9479;
@@ -24,7 +25,7 @@ pub struct ProbeArgs {
     #[arg(value_name = "HOST", conflicts_with_all = ["serve", "listen", "user"])]
     pub host: Option<String>,
 
-    /// Be the partner of others, one at a time
+    /// Serve as the partner of others, one at a time
     #[arg(long)]
     pub serve: bool,
 
@@ -32,7 +33,8 @@ pub struct ProbeArgs {
     #[arg(long, value_name = "PORT", default_value_t = PORT, value_parser = clap::value_parser!(u16).range(1..=65534))]
     pub port: u16,
 
-    /// The rate of the path's slower direction, if it is below 7 Mbit/s: flows are then slower; at least 313kbit
+    /// Rate of the path's slower direction, if it is below 7 Mbit/s: the probe's flows are slowed
+    /// down to fit; at least 313kbit
     #[arg(long, value_name = "RATE", value_parser = rate, conflicts_with = "serve")]
     pub rate: Option<u64>,
 
@@ -40,8 +42,8 @@ pub struct ProbeArgs {
     #[arg(long, value_name = "ADDR", requires = "serve")]
     pub listen: Option<IpAddr>,
 
-    /// Become this user once the sockets are open [default: the user ackwise, if there is one and
-    /// root starts it]
+    /// Switch to this user once the sockets are open [default: ackwise, if that user exists and root
+    /// starts the command]
     #[arg(long, value_name = "NAME", requires = "serve")]
     pub user: Option<String>,
 }

@@ -7,25 +7,25 @@ use clap::Args;
 
 pub const HELP: &str = "\
 Keys:
-  up, down      another attachment, gateway or tunnel
-  left, right   another column by which flows are sorted; r turns the order round
-  space         hold the picture still
+  up, down      select another attachment, gateway or tunnel
+  left, right   sort the flows by another column; r reverses the order
+  space         freeze the display
   ?             help
-  q             end
+  q             quit
 
-Colours are left out where NO_COLOR is set. For a program: ackwise status --format json.";
+If NO_COLOR is set, no colours are used. For scripts: ackwise status --format json.";
 
 /// `ackwise top`.
 #[derive(Debug, Args)]
 pub struct TopArgs {
-    /// Only what runs on this interface, or the tunnel of this name
+    /// Show only what runs on this interface, or the tunnel of this name
     pub interface: Option<String>,
 
     /// How often the counters are read
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub interval: Duration,
 
-    /// Use bold and inverse text only
+    /// Use no colours, only bold and inverse text
     #[arg(long)]
     pub no_color: bool,
 }
@@ -38,7 +38,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 fn interval(text: &str) -> Result<Duration, String> {
     let interval = duration(text)?;
     if !(SHORTEST..=LONGEST).contains(&interval) {
-        return Err("must lie between 100ms and 60s".to_owned());
+        return Err("must be between 100ms and 60s".to_owned());
     }
     Ok(interval)
 }

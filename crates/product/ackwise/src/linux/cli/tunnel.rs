@@ -16,15 +16,15 @@ pub enum TunnelCommand {
     Keygen(KeygenArgs),
     /// Print the public key of a private key, as `wg pubkey` does
     Pubkey(PubkeyArgs),
-    /// Be one end of a tunnel, until Ctrl-C
+    /// Run one end of a tunnel, until Ctrl-C
     Up(UpArgs),
     /// Show the tunnels of this network namespace
     Status(StatusArgs),
-    /// End a tunnel
+    /// Stop a tunnel
     Down(DownArgs),
-    /// Check configurations without starting anything
+    /// Check configuration files without starting anything
     Check {
-        /// Configurations (docs/tunnel.md)
+        /// The files (docs/tunnel.md)
         #[arg(required = true, value_hint = ValueHint::FilePath)]
         files: Vec<PathBuf>,
     },
@@ -41,7 +41,7 @@ pub struct KeygenArgs {
 /// `ackwise tunnel pubkey`.
 #[derive(Debug, Args)]
 pub struct PubkeyArgs {
-    /// The file with the private key; without it, standard input is read
+    /// The file with the private key [default: standard input]
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: Option<PathBuf>,
 }
@@ -49,7 +49,7 @@ pub struct PubkeyArgs {
 /// `ackwise tunnel up`.
 #[derive(Debug, Args)]
 pub struct UpArgs {
-    /// The configuration (docs/tunnel.md)
+    /// The configuration file (docs/tunnel.md)
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: PathBuf,
 
@@ -57,11 +57,11 @@ pub struct UpArgs {
     #[arg(long, value_name = "ADDR:PORT")]
     pub metrics: Option<SocketAddr>,
 
-    /// End by itself after this time, e.g. 30s
+    /// End after this time, e.g. `30s`, `5m` [default: run until told to stop]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
 
-    /// How the program hangs on the interface
+    /// How the BPF program is attached: by a tcx link, or by a filter of the clsact qdisc
     #[arg(long, value_enum, default_value_t = AttachMode::Auto, value_name = "HOW")]
     pub attach_mode: AttachMode,
 }
@@ -77,7 +77,7 @@ pub struct StatusArgs {
 /// `ackwise tunnel down`.
 #[derive(Debug, Args)]
 pub struct DownArgs {
-    /// Its device; not needed if there is one tunnel
+    /// The tunnel's device; optional if there is only one tunnel
     #[arg(value_name = "DEVICE")]
     pub device: Option<String>,
 }

@@ -21,11 +21,11 @@ Examples:
   ackwise up eth0 --explain      the facts and the decision, without touching anything
   ackwise up eth0                on the host that receives: thins ACKs
   ackwise up wan0 --up 4.75mbit  on the box with the uplink: cake at this rate, and thinned ACKs
-  ackwise up wwan0 --up 1mbit..40mbit  where the rate changes: it is measured, between these
+  ackwise up wwan0 --up 1mbit..40mbit  for a rate that varies: it is measured, between these
   ackwise up --all               every interface of /etc/ackwise/ackwise.toml
 
-When the command ends, even by kill -9, a second process puts back the queue that it found; if
-both are killed, `ackwise down` does.";
+When the command ends, even by kill -9, a second process restores the queue that was there before;
+if both are killed, `ackwise down` does.";
 
 /// `ackwise up`.
 #[derive(Debug, Clone, Args)]
@@ -33,49 +33,50 @@ pub struct UpArgs {
     /// The interface through which ACKs leave
     pub interface: Option<String>,
 
-    /// Every interface of the configuration file, each in a process of its own
+    /// Set up every interface of the configuration file, each in a process of its own
     #[arg(long, conflicts_with_all = [
         "interface", "rate", "overhead", "router", "queue", "policy", "guard", "guard_block", "no_guard",
         "metrics", "attach_mode", "user",
     ])]
     pub all: bool,
 
-    /// What is wanted on each interface; options here take precedence
-    /// [default: /etc/ackwise/ackwise.toml, if there is one]
+    /// Configuration file; options on the command line take precedence
+    /// [default: /etc/ackwise/ackwise.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// What leaves is shaped to this rate, e.g. `5mbit` or `5 Mbit/s`: some 95 % of what the uplink
-    /// has, so that packets wait here and not in the modem. `1mbit..40mbit`: to what the uplink has at
-    /// each time, which is measured, between these; `auto`: from 100 kbit/s to 1 Gbit/s
+    /// Shape outgoing packets to this rate, e.g. `5mbit` or `5 Mbit/s`: some 95 % of the uplink's, so
+    /// that packets queue here and not in the modem. `1mbit..40mbit` measures the uplink's current
+    /// rate, between these two, and shapes to it; `auto` is from 100 kbit/s to 1 Gbit/s
     #[arg(long = "up", value_name = "RATE", value_parser = UplinkRate::parse)]
     pub rate: Option<UplinkRate>,
 
-    /// Bytes that each IP packet costs on the uplink beyond itself
+    /// Bytes that the uplink adds to each IP packet
     #[arg(long, value_name = "BYTES", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=256))]
     pub overhead: Option<u32>,
 
-    /// This box owns the uplink behind this interface, whatever its routes say
+    /// Treat this interface as the uplink of a router, whatever the routes say
     #[arg(long)]
     pub router: bool,
 
-    /// Which queue to use at that rate [default: the kernel's cake, or the gateway's where the
-    /// kernel has no cake]
+    /// The queue that shapes to that rate [default: the kernel's cake, or the gateway's if the kernel
+    /// has no cake]
     #[arg(long, value_enum)]
     pub queue: Option<QueueChoice>,
 
-    /// Print the facts and the decision, and touch nothing
+    /// Print the facts and the decision, and change nothing
     #[arg(long)]
     pub explain: bool,
 
-    /// Which policy thins; `ackwise policies` lists them [default: adaptive]
+    /// The policy, also with parameters: `every-n:n=4,warm=0`; `ackwise policies` lists them
+    /// [default: adaptive]
     #[arg(long, value_name = "NAME")]
     pub policy: Option<String>,
 
     #[command(flatten)]
     pub guard: GuardArgs,
 
-    /// Do not compare the policy with nothing every five minutes, and keep it on even if it harms
+    /// Do not check every five minutes whether the policy harms, and keep it on even if it does
     #[arg(long, conflicts_with_all = ["guard", "guard_block"])]
     pub no_guard: bool,
 
@@ -83,12 +84,12 @@ pub struct UpArgs {
     #[arg(long, value_name = "ADDR:PORT")]
     pub metrics: Option<SocketAddr>,
 
-    /// How programs are attached: by a tcx link, or by a filter of the clsact queue
+    /// How the BPF program is attached: by a tcx link, or by a filter of the clsact qdisc
     #[arg(long, value_enum, default_value_t)]
     pub attach_mode: AttachMode,
 
-    /// Become this user once everything is set up [default: the user ackwise, if there is one and
-    /// root starts it]
+    /// Switch to this user once everything is set up [default: ackwise, if that user exists and root
+    /// starts the command]
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
 
@@ -100,9 +101,9 @@ pub struct UpArgs {
 /// A queue that shapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum QueueChoice {
-    /// The kernel's cake, with adaptive before it
+    /// The kernel's cake, with the policy before it
     Cake,
-    /// The queue of `ackwise gateway`
+    /// The queue of `ackwise gateway`, without a policy
     Gateway,
 }
 
@@ -126,21 +127,21 @@ pub struct CheckArgs {
 /// `ackwise down`.
 #[derive(Debug, Args)]
 pub struct DownArgs {
-    /// The interface [default: every one of this network namespace]
+    /// The interface [default: all in this network namespace]
     pub interface: Option<String>,
 }
 
 /// `ackwise reload`.
 #[derive(Debug, Args)]
 pub struct ReloadArgs {
-    /// The interface [default: every one of this network namespace, and with `ackwise up --all` those
-    /// that the file describes now]
+    /// The interface [default: all in this network namespace, and with `ackwise up --all` those that
+    /// the file describes now]
     pub interface: Option<String>,
 }
 
 /// Examples for `ackwise reload`, and what it does not do.
 pub const RELOAD_HELP: &str = "\
-Other parameters of the policy, another guard and another fixed rate of cake take effect in place: \
-attachments, flows and withheld ACKs stay. A file with a mistake changes nothing (exit code 2). What \
-takes another process is named, and left (exit code 1); under `ackwise up --all` it is done by \
-starting that interface again.";
+Changes to the policy's parameters, to the guard and to a fixed rate of cake take effect in place: \
+attachments, flows and withheld ACKs stay. A file with a mistake changes nothing (exit code 2). \
+Changes that need a new process are listed and not made (exit code 1); `ackwise up --all` makes them \
+by restarting that interface.";

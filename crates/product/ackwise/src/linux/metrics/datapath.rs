@@ -13,7 +13,7 @@ const COUNTERS: &[Counter] = &[
     (
         "acks_seen",
         |s| s.acks,
-        "Segments of the ACK direction of followed flows",
+        "Segments of the ACK direction of tracked flows",
     ),
     (
         "acks_withheld",
@@ -23,7 +23,7 @@ const COUNTERS: &[Counter] = &[
     (
         "acks_reemitted",
         |s| s.reemitted,
-        "Withheld ACKs that left by themselves at their deadline",
+        "Withheld ACKs that were sent at their deadline",
     ),
     (
         "acks_saved",
@@ -33,7 +33,7 @@ const COUNTERS: &[Counter] = &[
     (
         "acks_superseded",
         |s| s.superseded,
-        "Holds that a newer ACK on its way out ended",
+        "Holds that ended because a newer ACK left",
     ),
     (
         "acks_lost",
@@ -43,7 +43,7 @@ const COUNTERS: &[Counter] = &[
     (
         "data_segments",
         |s| s.data_segments,
-        "Data segments of followed flows",
+        "Data segments of tracked flows",
     ),
     ("syns", |s| s.syns, "SYNs in both directions"),
     ("packets", |s| s.packets, "Packets seen in both directions"),
@@ -55,17 +55,17 @@ const COUNTERS: &[Counter] = &[
     (
         "flows_created",
         |s| s.flows_created,
-        "Flows followed since the start",
+        "Flows tracked since the start",
     ),
     (
         "flows_failed",
         |s| s.flows_failed,
-        "Flows that could not be followed",
+        "Flows that could not be tracked",
     ),
     (
         "send_errors",
         |s| s.release.send_errors,
-        "Re-emissions that the kernel did not take",
+        "Re-emissions that the kernel refused",
     ),
 ];
 
@@ -103,7 +103,8 @@ impl Exported for Stats {
             ],
         ];
         let mut all = vec![
-            Family::gauge("attachment", "What is attached: always 1").is(&attachment.concat(), 1.0),
+            Family::gauge("attachment", "An attachment, by its labels: always 1")
+                .is(&attachment.concat(), 1.0),
         ];
         let counter =
             |(name, value, help): &Counter| Family::counter(name, help).count(here, value(s));
@@ -114,7 +115,7 @@ impl Exported for Stats {
         all.extend([
             Family::counter(
                 "ack_verdicts",
-                "ACK-direction segments by the reason for what became of them",
+                "Segments of the ACK direction, by the reason for their verdict",
             )
             .counts(here, "reason", reasons),
             Family::counter(
@@ -132,11 +133,13 @@ impl Exported for Stats {
                 .is(here, truth(s.interface_alive)),
             Family::gauge(
                 "paused",
-                "1 while every ACK passes, since the guard found harm or compares a block without",
+                "1 while every ACK passes: the guard has found harm, or compares a block without \
+                 the policy",
             )
             .is(here, truth(s.paused)),
         ]);
-        let rate = Family::gauge("rate", "What leaves is shaped to this").in_bytes_per_second();
+        let rate = Family::gauge("rate", "The rate that outgoing packets are shaped to");
+        let rate = rate.in_bytes_per_second();
         all.extend(
             s.measured_rate
                 .as_ref()
@@ -174,7 +177,7 @@ fn hold_times(s: &Stats, here: &[(&'static str, &str)]) -> Family {
     }
     Family::histogram(
         "hold_time",
-        "How long ACKs were held, to a newer one on its way out or to their re-emission",
+        "How long ACKs were held, until a newer one left or until their re-emission",
     )
     .in_seconds()
     .distributed(here, h.sum_us as f64 / 1e6, h.count, buckets)

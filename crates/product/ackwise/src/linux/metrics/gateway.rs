@@ -17,7 +17,7 @@ impl Exported for Stats {
         let rate = s.measured.map_or(s.rate_bps, |it| it.rate_bps);
         let mut all = packets(s, here);
         all.extend([
-            Family::gauge("gateway", "What is a gateway: always 1")
+            Family::gauge("gateway", "A gateway, by its labels: always 1")
                 .is(&[here, &gateway].concat(), 1.0),
             counter(
                 "gateway_sent",
@@ -25,7 +25,7 @@ impl Exported for Stats {
             )
             .in_bytes()
             .count(here, s.sent.bytes),
-            counter("gateway_acks_filtered", "Size of the ACKs taken out")
+            counter("gateway_acks_filtered", "Size of the ACKs removed")
                 .in_bytes()
                 .count(here, s.filtered.bytes),
             Family::gauge("gateway_queue_packets", "Packets that wait")
@@ -36,7 +36,7 @@ impl Exported for Stats {
             Family::gauge("gateway_longest_wait", "The longest wait since the start")
                 .in_seconds()
                 .is(here, s.waiting.max_wait_us as f64 / 1e6),
-            Family::gauge("rate", "What leaves is shaped to this")
+            Family::gauge("rate", "The rate that outgoing packets are shaped to")
                 .in_bytes_per_second()
                 .bps(here, rate),
             Family::gauge("uptime", "Time since the start")
@@ -75,7 +75,7 @@ fn packets(s: &Stats, here: &[(&'static str, &str)]) -> Vec<Family> {
         .count(here, s.marked),
         counter(
             "gateway_acks_filtered",
-            "ACKs taken out because of a newer one",
+            "ACKs removed because of a newer one",
         )
         .count(here, s.filtered.packets),
         counter("gateway_packets_dropped", "Packets dropped, by cause").counts(

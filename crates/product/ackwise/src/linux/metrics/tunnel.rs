@@ -95,7 +95,8 @@ impl Exported for Stats {
         let tunnel = [here, &[("interface", interface)]].concat();
         let counter = Family::counter;
         let mut all = vec![
-            Family::gauge("tunnel", "What is one end of a tunnel: always 1").is(&tunnel, 1.0),
+            Family::gauge("tunnel", "One end of a tunnel, by its labels: always 1")
+                .is(&tunnel, 1.0),
             counter(
                 "tunnel_packets_taken",
                 "Packets that the hook sent to the tunnel",
@@ -136,9 +137,9 @@ impl Exported for Stats {
         ];
         let mut up = Family::gauge("tunnel_peer_up", "1 while the peer answers");
         let mut rtt =
-            Family::gauge("tunnel_peer_rtt", "Smoothed round trip of the tunnel").in_seconds();
+            Family::gauge("tunnel_peer_rtt", "Smoothed round-trip time of the tunnel").in_seconds();
         let mut memory =
-            Family::gauge("tunnel_peer_memory", "What the states of its flows take").in_bytes();
+            Family::gauge("tunnel_peer_memory", "Memory of the states of its flows").in_bytes();
         let mut failed = counter("tunnel_failures", "Failures at a peer, by cause");
         let new = |(name, _, help): &OfPeer| counter(name, help);
         let mut counted: Vec<_> = COUNTERS.iter().map(new).collect();

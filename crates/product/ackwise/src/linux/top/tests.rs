@@ -253,7 +253,7 @@ fn held_still_it_does_not_change() {
     let mut app = app();
     press(&mut app, KeyCode::Char(' '));
     let before = screen(&app, 80, 24);
-    assert!(before.contains("held still"), "{before}");
+    assert!(before.contains("frozen"), "{before}");
     app.update(Ok(snapshot(500)));
     assert_eq!(screen(&app, 80, 24), before);
     // What was collected meanwhile is shown at once, as if the display had not been paused.

@@ -76,9 +76,8 @@ pub fn draw(frame: &mut Frame, app: &App) {
     draw_title(frame, app, title);
     draw_sources(frame, app, list);
     draw_details(frame, app, details);
-    let line = Line::from(
-        " q end  up/down select  left/right sort  r turn round  space hold still  ? help",
-    );
+    let line =
+        Line::from(" q quit  up/down select  left/right sort  r reverse  space freeze  ? help");
     frame.render_widget(Paragraph::new(line).style(inverse()), keys);
     if app.help {
         draw_help(frame);
@@ -114,7 +113,7 @@ fn draw_title(frame: &mut Frame, app: &App, area: Rect) {
     );
     frame.render_widget(Paragraph::new(what).style(bold()), area);
     let state = if app.paused() {
-        "held still".to_owned()
+        "frozen".to_owned()
     } else if let Some(why) = &app.trouble {
         format!("cannot read: {why}")
     } else {
@@ -474,19 +473,19 @@ fn draw_peers(frame: &mut Frame, stats: &ackwise_tunneld::Stats, area: Rect) {
 }
 
 const HELP: &str = "\
-ACKS/S   ACKs a second that came
+ACKS/S   ACKs seen per second
 SAVED    the share of them that did not leave as packets
-BYTES/S  bytes a second that this saved
-QUEUE    what waits: of a gateway as time at its rate, of an
-         interface the bytes in the kernel's queue
+BYTES/S  bytes saved per second
+QUEUE    what waits: in a gateway as time at its rate, on an
+         interface as bytes in the kernel's queue
 RTT      of an attachment the median of the flows in use,
          of a tunnel that of its first peer
 
-up, down     another attachment, gateway or tunnel
+up, down     select another attachment, gateway or tunnel
 left, right  sort the flows by another column
-r            turn the order round
-space        hold the picture still
-q            end";
+r            reverse the order
+space        freeze the display
+q            quit";
 
 fn draw_help(frame: &mut Frame) {
     let area = frame.area();

@@ -51,7 +51,7 @@ fn claim() -> anyhow::Result<Entry<First>> {
         TakeError::Held(first) => {
             let process = first.map(|first| format!(", process {}", first.pid));
             anyhow!(
-                "`ackwise up --all` is at work already{}\n  `ackwise reload` has it read the file again",
+                "`ackwise up --all` is already running{}\n  `ackwise reload` makes it read the file again",
                 process.unwrap_or_default()
             )
         }
@@ -328,7 +328,7 @@ impl Children {
         self.with(|all| {
             for started in all.iter_mut().filter(|it| it.waits() && !it.is_wait_said) {
                 let name = &started.name;
-                tracing::warn!("{name} is not there; it is waited for, and started when it comes");
+                tracing::warn!("there is no interface {name} yet; it is set up when it appears");
                 started.is_wait_said = true;
             }
         });
@@ -357,9 +357,9 @@ impl Children {
         });
         for (name, waited) in due {
             if waited {
-                tracing::info!("{name} is there, and is started");
+                tracing::info!("{name} has appeared, and is set up");
             } else {
-                tracing::warn!("{name} has failed, and is started again");
+                tracing::warn!("{name} has failed, and is set up again");
             }
             let started = self.spawn(&name);
             self.with(|all| {
@@ -448,7 +448,7 @@ impl Children {
     fn reload(&self) -> anyhow::Result<Vec<Reloaded>> {
         let _one_after_the_other = self.reloads();
         if self.is_ending.load(Ordering::SeqCst) {
-            bail!("it is ending");
+            bail!("`ackwise up --all` is ending");
         }
         let done = names(&self.path).map(|names| self.become_those(&names));
         // Each process reports its own changes.
@@ -525,7 +525,7 @@ impl Children {
         match asked {
             Ok(Answer::Done(mut done)) => match done.pop() {
                 Some(done) if !done.left.is_empty() => {
-                    let why = format!("{STARTED} anew: {}", done.left.join(", "));
+                    let why = format!("{STARTED} again: {}", done.left.join(", "));
                     self.stop(name);
                     self.start_and_wait(name, &why)
                 }
@@ -567,7 +567,7 @@ impl Children {
                 None => std::thread::sleep(LOOK),
             }
         }
-        done.failed = Some("it does not come up, and has said why".to_owned());
+        done.failed = Some("it does not come up; its messages say why".to_owned());
         done
     }
 }

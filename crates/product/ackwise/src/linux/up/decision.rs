@@ -117,10 +117,10 @@ fn not_at_work(facts: &Facts) -> Result<(), Refusal> {
     };
     Err(Refusal {
         what: format!(
-            "ackwise is at work on {interface} already: {}, process {}",
+            "ackwise is already running on {interface}: {}, process {}",
             first.what, first.pid
         ),
-        mend: format!("`{end}` ends that"),
+        mend: format!("`{end}` stops it"),
         bad_input: false,
     })
 }
@@ -147,7 +147,8 @@ fn role(facts: &Facts, asked: &Asked) -> (Role, String) {
         );
     }
     if facts.link.port_of.as_deref() == Some("bridge") {
-        let reason = format!("{interface} is a port of a bridge, so ACKs of others leave here");
+        let reason =
+            format!("{interface} is a port of a bridge, so ACKs of other hosts leave here");
         return (Role::Router, reason);
     }
     match (facts.forwards.any(), facts.default_route.is_here()) {
@@ -166,11 +167,11 @@ fn role(facts: &Facts, asked: &Asked) -> (Role, String) {
         }
         (false, _) if facts.forwards.unknown() => {
             let reason =
-                "whether this box forwards is not known; it is taken for one that receives";
+                "whether this box forwards is not known; it is treated as one that receives";
             (Role::Receiver, reason.to_owned())
         }
         (false, _) => {
-            let reason = "this host does not forward: it makes the ACKs of what it receives";
+            let reason = "this host does not forward: the ACKs that leave here are its own";
             (Role::Receiver, reason.to_owned())
         }
     }
@@ -184,13 +185,13 @@ fn without_rate(facts: &Facts, plan: &mut Plan) {
             let uplink = facts.default_route.elsewhere.first();
             if let Some(uplink) = uplink {
                 plan.notes.push(format!(
-                    "to thin what leaves by the uplink: `ackwise up {uplink}`"
+                    "to thin the ACKs that leave by the uplink: `ackwise up {uplink}`"
                 ));
             }
         }
         (_, Role::Router) => plan.notes.push(format!(
-            "no rate is given, so packets still wait in the modem; `ackwise up {interface} --up \
-             RATE`, with 95 % of the uplink's rate, lets them wait here, shares the uplink among \
+            "no rate is given, so packets still queue in the modem; `ackwise up {interface} --up \
+             RATE`, with 95 % of the uplink's rate, makes them queue here, shares the uplink among \
              flows and keeps it free of ACKs while uploads run"
         )),
         (_, Role::Receiver) => {}
@@ -202,11 +203,11 @@ fn stays(facts: &Facts) -> String {
     let queue = &facts.queue;
     let handle = queue.root.as_ref().map_or("", |root| root.handle.as_str());
     let whose = if queue.sqm {
-        "sqm-scripts'"
+        "sqm-scripts"
     } else {
-        "somebody's"
+        "someone else"
     };
-    format!("{queue} {handle} is {whose} and may shape, so it stays as it is")
+    format!("{queue} {handle} is set by {whose} and may shape, so it stays as it is")
 }
 
 fn not_the_uplink(facts: &Facts, plan: &Plan) -> Refusal {
@@ -215,19 +216,21 @@ fn not_the_uplink(facts: &Facts, plan: &Plan) -> Refusal {
     if facts.default_route.elsewhere.is_empty() {
         return Refusal {
             what: format!(
-                "--up limits what leaves by the uplink, and whether {interface} is that is not known: {}",
+                "--up limits what leaves by the uplink, and it is not known whether {interface} is \
+                 the uplink: {}",
                 plan.why[0]
             ),
-            mend: "try again when it has one, or say --router if this is the uplink".to_owned(),
+            mend: "try again when there is a default route, or add --router if this is the uplink"
+                .to_owned(),
             bad_input: false,
         };
     }
     Refusal::bad_input(
         format!(
-            "--up limits what leaves by the uplink, and {interface} is none: {}",
+            "--up limits what leaves by the uplink, and {interface} is not the uplink: {}",
             plan.why[0]
         ),
-        "name the interface of the uplink, or say --router if it is this one".to_owned(),
+        "name the interface of the uplink, or add --router if it is this one".to_owned(),
     )
 }
 
@@ -246,13 +249,13 @@ fn with_rate(
         if asked.queue.is_some() {
             return Err(Refusal::bad_input(
                 format!("--queue: {}", stays(facts)),
-                format!("end the service that has set it, or `tc qdisc del dev {interface} root`"),
+                format!("stop the service that set it, or run `tc qdisc del dev {interface} root`"),
             ));
         }
         plan.why.push(stays(facts));
         plan.notes.push(format!(
-            "--up is not used: without that queue (`tc qdisc del dev {interface} root`, or the end \
-             of the service that has set it) a queue with an ACK filter would take its place"
+            "--up is not used: if that queue is removed (stop the service that set it, or run `tc \
+             qdisc del dev {interface} root`), a queue with an ACK filter can take its place"
         ));
         return Ok(());
     }
@@ -272,8 +275,8 @@ fn with_rate(
             plan.queue = gateway;
         }
         (None, Some(false)) if rate_bps > GATEWAY_MAX_BPS => plan.notes.push(
-            "--up is not used: this kernel has no cake, and the gateway's queue, which would take \
-             its place, is for up to 200 Mbit/s; install the module sch_cake"
+            "--up is not used: this kernel has no cake, and the gateway's queue, which would stand \
+             in for it, is for up to 200 Mbit/s; install the module sch_cake"
                 .to_owned(),
         ),
         (None, Some(false)) => {
@@ -304,21 +307,21 @@ fn with_rate(
 }
 
 /// What a measured rate depends on.
-const MEASURED: &str = "the rate is measured by the TCP timestamps of what passes; until \
-                        something waits behind the interface, and without timestamps, it is the \
-                        greatest";
+const MEASURED: &str = "the rate is measured with the TCP timestamps of the packets that pass; \
+                        until packets queue behind the interface, and without timestamps, it is \
+                        the maximum";
 
 fn because_of_cake(facts: &Facts) -> String {
     let queue = &facts.queue;
     match queue.owner {
         Owner::SomebodyPlain => format!(
-            "a rate is given, and {queue} does not shape; it comes back as it is at the end"
+            "a rate is given, and {queue} does not shape; it is restored as it is at the end"
         ),
-        Owner::Ackwise => "a rate is given; what a killed `ackwise up` has left is put right \
+        Owner::Ackwise => "a rate is given; what a killed `ackwise up` left behind is cleaned up \
                            first"
             .to_owned(),
         Owner::Kernel | Owner::Somebody => {
-            format!("a rate is given, and {queue} is the kernel's own, nobody's choice")
+            format!("a rate is given, and {queue} is the kernel's default, which nobody chose")
         }
     }
 }
@@ -328,7 +331,7 @@ fn remarks(facts: &Facts, plan: &mut Plan) {
     let mut note = |text: String| plan.notes.push(text);
     if !facts.link.up {
         note(format!(
-            "{} is down: nothing leaves before it is up",
+            "{} is down: nothing leaves until it is up",
             facts.interface
         ));
     }
@@ -336,12 +339,15 @@ fn remarks(facts: &Facts, plan: &mut Plan) {
         None => note("the link's speed, and whether it is Wi-Fi, is not known".to_owned()),
         Some(device) if device.wifi && plan.min_bps.is_some() => {}
         Some(device) if device.wifi && plan.queue != Queue::Keep => note(
-            "the rate of Wi-Fi changes: at a fixed one packets wait in its driver again whenever \
-             it has less"
+            "the rate of Wi-Fi changes: whenever it is below the fixed one, packets queue in its \
+             driver again"
                 .to_owned(),
         ),
         Some(device) if device.wifi => {
-            note("on Wi-Fi ACKs and data share the air: each ACK less is air for data".to_owned());
+            note(
+                "on Wi-Fi, ACKs and data share the air: each ACK saved is airtime for data"
+                    .to_owned(),
+            );
         }
         Some(device)
             if plan.role == Role::Receiver
@@ -358,10 +364,10 @@ fn remarks(facts: &Facts, plan: &mut Plan) {
         Some(_) => {}
     }
     if facts.left_by_killed {
-        note("what a killed `ackwise up` has left is put right first".to_owned());
+        note("what a killed `ackwise up` left behind is cleaned up first".to_owned());
     }
     if facts.at_work.is_none() {
-        note("whether ackwise is at work here already cannot be told without root".to_owned());
+        note("whether ackwise is already running here cannot be told without root".to_owned());
     }
 }
 

@@ -225,23 +225,23 @@ fn a_rate_brings_a_queue() {
             at(5_000_000),
             Role::Router,
             CAKE,
-            "nobody's choice",
+            "which nobody chose",
         ),
         case(
             host(),
             at(5_000_000),
             Role::Receiver,
             CAKE,
-            "nobody's choice",
+            "which nobody chose",
         ),
         case(
             fq_codel,
             at(5_000_000),
             Role::Router,
             CAKE,
-            "comes back as it is",
+            "is restored as it is",
         ),
-        case(left, at(5_000_000), Role::Router, CAKE, "put right first"),
+        case(left, at(5_000_000), Role::Router, CAKE, "cleaned up first"),
         case(
             cake(None),
             at(5_000_000),
@@ -275,7 +275,7 @@ fn a_rate_brings_a_queue() {
             chosen(UplinkQueue::Cake),
             Role::Router,
             CAKE,
-            "nobody's choice",
+            "which nobody chose",
         ),
     ]);
 }
@@ -320,7 +320,7 @@ fn somebody_s_shaper_is_left_alone() {
         for asked in [NOTHING, at(5_000_000)] {
             let plan = decide(&facts, &asked).unwrap();
             assert_eq!((plan.queue, plan.thins), (Queue::Keep, true), "{kind}");
-            let reason = format!("{kind} 8001: is somebody's");
+            let reason = format!("{kind} 8001: is set by someone else");
             assert!(plan.why[1].contains(&reason), "{plan:?}");
             let more = plan
                 .notes
@@ -341,7 +341,7 @@ fn somebody_s_shaper_is_left_alone() {
     let mut sqm = router();
     sqm.queue = queue("cake", Owner::Somebody);
     sqm.queue.sqm = true;
-    assert!(decide(&sqm, &NOTHING).unwrap().why[1].contains("sqm-scripts'"));
+    assert!(decide(&sqm, &NOTHING).unwrap().why[1].contains("set by sqm-scripts"));
 }
 
 #[test]

@@ -67,7 +67,7 @@ pub fn down(args: &DownArgs, format: Format) -> anyhow::Result<()> {
             );
         }
         bail!(
-            "no `ackwise up` is at work on {name}, and none has left anything there\n  `ackwise \
+            "no `ackwise up` is running on {name}, and none has left anything there\n  `ackwise \
              status` lists what else is attached"
         );
     }
@@ -99,7 +99,7 @@ fn show(done: &[Done], format: Format) -> anyhow::Result<()> {
     match format {
         Format::Json => out::print_json(&json!({ "down": done })),
         Format::Text if done.is_empty() => {
-            out::print("No `ackwise up` is at work in this network namespace.\n")
+            out::print("No `ackwise up` is running in this network namespace.\n")
         }
         Format::Text => out::print(&done.iter().map(line).collect::<String>()),
     }
@@ -113,7 +113,7 @@ fn line(done: &Done) -> String {
     };
     let queue = match (&done.restored, &done.stays) {
         (Some(kind), _) => format!("; its queue is {kind} again"),
-        (None, Some(kind)) => format!("; somebody else has set its queue, {kind}, which stays"),
+        (None, Some(kind)) => format!("; someone else has set its queue, {kind}, which stays"),
         (None, None) => String::new(),
     };
     format!("{}: {ended}{queue}\n", done.interface)
@@ -140,7 +140,7 @@ fn end(record: &Record, runs: bool) -> anyhow::Result<Done> {
             Err(TakeError::Held(_)) if began.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
             Err(TakeError::Held(_)) => bail!(
                 "process {pid} of {name} has not ended within {PATIENCE:?}\n  `kill -9 {pid}` ends \
-                 it, and the queue is put back all the same",
+                 it, and the queue is restored all the same",
                 pid = record.pid,
                 name = record.interface
             ),
@@ -210,12 +210,14 @@ pub(super) fn put_back(entry: Entry<Record>) -> anyhow::Result<Entry<Record>> {
         return Ok(entry);
     };
     match Netlink::open().and_then(|mut netlink| replaced.undo(&mut netlink)) {
-        Ok(Undone::Restored) => tracing::info!("the queue of a killed `ackwise up` is put back"),
-        Ok(Undone::NotOurs) => tracing::info!("the queue was changed by somebody else, and stays"),
+        Ok(Undone::Restored) => {
+            tracing::info!("restored the queue that a killed `ackwise up` had replaced");
+        }
+        Ok(Undone::NotOurs) => tracing::info!("the queue was changed by someone else, and stays"),
         Err(error) => {
             entry.leave();
             return Err(anyhow!(
-                "the queue cannot be put back: {error}\n  run as root"
+                "the queue cannot be restored: {error}\n  run as root"
             ));
         }
     }

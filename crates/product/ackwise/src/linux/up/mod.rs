@@ -73,7 +73,9 @@ pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
         Some(name) => up_one(args, name, global.format),
         None if args.all => all::up(args, global),
         None => Err(BadInput::new("no interface is named")
-            .mend("`ackwise up eth0` is up on one, `ackwise up --all` on those of a file")
+            .mend(
+                "`ackwise up eth0` sets up one, `ackwise up --all` those of the configuration file",
+            )
             .into()),
     }
 }
@@ -116,13 +118,13 @@ fn plan(facts: &Facts, settings: &Settings) -> anyhow::Result<Plan> {
     let mut plan = decide(facts, &settings.asked).map_err(refused)?;
     if let Some(file) = &settings.file {
         let file = file.display();
-        plan.notes.push(format!("what is asked for is in {file}"));
+        plan.notes.push(format!("the settings are those of {file}"));
     }
     if !matches!(plan.queue, Queue::Gateway { .. }) {
         return Ok(plan);
     }
     if let Some(option) = settings.wants {
-        let what = format!("{option} is for a policy, and the gateway's queue has none");
+        let what = format!("{option} is for a policy, but the gateway's queue has none");
         let mend =
             format!("leave {option} out; `ackwise gateway status --format json` has its counters");
         return Err(BadInput::new(what).mend(mend).into());
@@ -130,8 +132,7 @@ fn plan(facts: &Facts, settings: &Settings) -> anyhow::Result<Plan> {
     let described = settings.file.is_some()
         && settings.policy.to_string() != settings::default_policy().to_string();
     if described {
-        let note =
-            "policy and guard of the file are for a policy, and the gateway's queue has none";
+        let note = "policy and guard of the file are not used: the gateway's queue has no policy";
         plan.notes.push(note.to_owned());
     }
     Ok(plan)
@@ -173,7 +174,7 @@ fn claim(name: &str, index: u32) -> anyhow::Result<Entry<Record>> {
                 None => "a process that is starting".to_owned(),
             };
             anyhow!(
-                "`ackwise up {name}` is at work already, {process}\n  `ackwise down {name}` ends it"
+                "`ackwise up {name}` is already running, {process}\n  `ackwise down {name}` stops it"
             )
         }
         TakeError::Registry(error) => error.into(),
@@ -185,7 +186,7 @@ fn claim(name: &str, index: u32) -> anyhow::Result<Entry<Record>> {
 /// not run.
 fn beside(act: impl FnOnce() + Send + 'static) {
     if let Err(error) = std::thread::Builder::new().spawn(act) {
-        tracing::error!("no thread can be started: {error}");
+        tracing::error!("cannot start a thread: {error}");
     }
 }
 
@@ -263,7 +264,7 @@ impl Run<'_> {
         if let Some(cake) = cake {
             self.look_again()?;
             let done = Netlink::open().and_then(|mut it| it.replace_root_by_cake(index, cake));
-            done.context("the kernel does not take cake as the root queue")?;
+            done.context("the kernel refuses cake as the root queue")?;
         }
         let autorate = match cake {
             Some(cake) => self.autorate(&claim, cake)?,
@@ -328,7 +329,8 @@ impl Run<'_> {
             return Ok(());
         }
         bail!(
-            "the queue of {} was {before}, and became {now} meanwhile; nothing is replaced\n  start it again",
+            "the queue of {} changed from {before} to {now} meanwhile, and is not replaced\n  start \
+             `ackwise up` again",
             self.facts.interface
         )
     }
@@ -341,7 +343,8 @@ impl Run<'_> {
         let interface = Interface::find(&self.facts.interface)?;
         let delay = Delay::behind_qdisc(&interface, cake.overhead)?;
         let setter = claim.rate_setter().context("setting the rate")?;
-        let setter = setter.context("the process that sets the rate is not there")?;
+        let setter =
+            setter.context("the process that sets the rate (ackwise-guard) is not running")?;
         let bounds = Bounds {
             min_bps,
             max_bps: cake.rate_bps,
@@ -357,7 +360,7 @@ impl Run<'_> {
             if why == Halted::Replaced {
                 datapath.note_queue_replaced();
             }
-            tracing::warn!("{interface}: the rate is not measured any more: {why}");
+            tracing::warn!("{interface}: the rate is no longer measured: {why}");
             if format == Format::Json {
                 let event = json!({ "event": "rate-halted", "interface": interface, "why": why });
                 // A failed print means that nobody reads the output; the warning is logged.

@@ -41,14 +41,14 @@ pub fn start(
         }
         Ended::Asked
     });
-    worker.context("starting the thread that looks at the queue")
+    worker.context("starting the thread that watches the queue")
 }
 
 fn say(interface: &str, root: &Qdisc, format: Format) {
     let kind = &root.kind;
     tracing::warn!(
-        "{interface}: somebody has replaced the queue by {kind}, which is left alone; ACKs are thinned on\n  \
-         `ackwise down {interface}`, and `ackwise up` again, sets cake again"
+        "{interface}: someone has replaced the queue by {kind}, which is left alone; ACKs are still thinned\n  \
+         `ackwise down {interface}`, then `ackwise up` again, sets up cake again"
     );
     if format == Format::Json {
         let event = json!({ "event": "queue-replaced", "interface": interface, "now": kind });

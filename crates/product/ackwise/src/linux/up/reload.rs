@@ -164,7 +164,7 @@ impl Reloader {
         // The kernel counts in bytes per second.
         while self.cake_rate_bps()? != Some((new.bps / 8).max(1) * 8) {
             if began.elapsed() > RATE_PATIENCE {
-                bail!("the rate of cake is not set: its root queue was replaced by somebody else");
+                bail!("the rate of cake is not set: someone else has replaced the root queue");
             }
             std::thread::sleep(PAUSE);
         }
@@ -266,7 +266,7 @@ impl Asked {
     fn conclude(self, named: Option<&str>, format: Format) -> anyhow::Result<()> {
         if self.is_empty() {
             bail!(
-                "no `ackwise up` is at work{}\n  `ackwise status` lists what else is attached",
+                "no `ackwise up` is running{}\n  `ackwise status` lists what else is attached",
                 named.map(|name| format!(" on {name}")).unwrap_or_default()
             );
         }
@@ -279,15 +279,15 @@ impl Asked {
             }
         }
         if !self.mistakes.is_empty() {
-            let mend = "everything that reads it stays as it was";
+            let mend = "correct the file; nothing was changed";
             return Err(BadInput::new(self.mistakes.join("\n\n")).mend(mend).into());
         }
         let left = self.done.iter().filter(|it| !it.left.is_empty());
         let left: Vec<_> = left.map(|it| it.interface.as_str()).collect();
         if let Some(first) = left.first() {
             bail!(
-                "not all could be changed in place: {}\n  `ackwise down {first}`, then `ackwise up \
-                 {first}` (or its service again) does the rest",
+                "not everything could be changed in place: {}\n  `ackwise down {first}`, then `ackwise \
+                 up {first}` (or a restart of its service) does the rest",
                 left.join(", ")
             );
         }

@@ -59,7 +59,7 @@ impl Reloaded {
     pub fn line(&self) -> String {
         let mut parts = self.changed.clone();
         if !self.left.is_empty() {
-            parts.push(format!("as before: {}", self.left.join(", ")));
+            parts.push(format!("not changed: {}", self.left.join(", ")));
         }
         parts.extend(self.failed.iter().map(|why| format!("failed: {why}")));
         if parts.is_empty() {
@@ -101,7 +101,7 @@ pub fn say(done: &anyhow::Result<Vec<Reloaded>>, format: Format) {
             Format::Text => out::print(&format!("reloaded {}", one.line())),
         }),
         Err(error) => {
-            tracing::error!("{error:#}\n  everything stays as it was");
+            tracing::error!("{error:#}\n  nothing was changed");
             match format {
                 Format::Json => {
                     let event = json!({ "event": "not-reloaded", "why": error.to_string() });

@@ -27,7 +27,7 @@ fn what(facts: &Facts, plan: &Plan, policy: &str) -> String {
         }
         Queue::Keep => format!("{policy} thins the ACKs that leave; the queue stays: {queue}"),
         Queue::Cake(cake) => format!(
-            "{} instead of {queue}, with up to half of it first for ACKs, {}",
+            "{} instead of {queue}, in which ACKs go first with up to half of the rate, {}",
             describe(&cake, plan.min_bps),
             match is_none(policy) {
                 true => "all of which reach it (policy none)".to_owned(),
@@ -68,7 +68,7 @@ fn describe(cake: &Cake, min_bps: Option<u64>) -> String {
 
 fn undo(facts: &Facts, plan: &Plan) -> String {
     match plan.queue {
-        Queue::Cake(_) => format!("; {} comes back then, also after kill -9", facts.queue),
+        Queue::Cake(_) => format!("; {} is then restored, also after kill -9", facts.queue),
         Queue::Gateway { .. } | Queue::Keep => String::new(),
     }
 }
@@ -145,9 +145,9 @@ fn queue(facts: &Facts) -> String {
     let whose = match queue.owner {
         Owner::Kernel => "the kernel's own",
         Owner::Ackwise => "put there by `ackwise up`",
-        Owner::SomebodyPlain => "set by somebody, does not shape",
+        Owner::SomebodyPlain => "set by someone else, does not shape",
         Owner::Somebody if queue.sqm => "set by sqm-scripts",
-        Owner::Somebody => "set by somebody, may shape",
+        Owner::Somebody => "set by someone else, may shape",
     };
     let Some(root) = &queue.root else {
         return queue.to_string();
@@ -164,7 +164,7 @@ fn queue(facts: &Facts) -> String {
 fn at_work(facts: &Facts) -> String {
     match facts.at_work.as_deref() {
         None => "not known without root".to_owned(),
-        Some([]) => "not at work here".to_owned(),
+        Some([]) => "not running here".to_owned(),
         Some(all) => {
             let all = all
                 .iter()

@@ -147,7 +147,7 @@ return view.extend({
 
 	render([ known ]) {
 		const map = new form.Map('ackwise', 'ackwise',
-			_('What <code>ackwise up</code> does on each interface. A policy withholds the TCP ACKs that a sender can do without; when the service ends, every ACK passes again.'));
+			_('Settings of <code>ackwise up</code> for each interface. A policy withholds the TCP ACKs that a sender can do without; when the service ends, every ACK passes again.'));
 		const section = map.section(form.TypedSection, 'interface', _('Interfaces'));
 		let option;
 
@@ -160,7 +160,7 @@ return view.extend({
 		looksAgain(option, 'interface');
 
 		option = section.option(form.Value, 'interface', _('Interface'),
-			_('The name of a network in /etc/config/network. Without it, that of this section.'));
+			_('The name of a network in /etc/config/network. By default, the name of this section.'));
 		for (const network of uci.sections('network', 'interface'))
 			option.value(network['.name']);
 		option.validate = function(section_id, value) {
@@ -170,39 +170,39 @@ return view.extend({
 				return _('Expecting: the name of a network, of letters, digits and underscores');
 			if (held(this, section_id, 'enabled') === '1' && others(this, section_id).some((other) =>
 				held(this, other, 'enabled') === '1' && (held(this, other, 'interface') || other) === own))
-				return _('Expecting: an interface that no other enabled section has');
+				return _('Expecting: an interface that no other enabled section uses');
 			return true;
 		};
 		looksAgain(option, 'interface');
 
 		option = section.option(form.Flag, 'router', _('Owns the uplink'),
-			_('This box owns the uplink behind the interface. Off on a host that receives.'));
+			_('The interface is the uplink of this router. Off on a host that receives.'));
 		option.default = '1';
 		option.rmempty = false;
 
 		option = section.option(form.Value, 'up', _('Rate of the uplink'),
-			_('In bit/s, kbit/s, Mbit/s or Gbit/s: some 95 % of what the uplink has, such as <code>4.75mbit</code>; <code>1mbit..40mbit</code> to have it measured between these; <code>auto</code>. Without it ACKs are thinned, and packets wait in the modem. A shaper of somebody else, such as sqm\'s, stays.'));
+			_('In bit/s, kbit/s, Mbit/s or Gbit/s: some 95 % of the uplink\'s rate, such as <code>4.75mbit</code>; <code>1mbit..40mbit</code> to have it measured between these; or <code>auto</code>. Without it ACKs are thinned, but packets queue in the modem. Another shaper, such as sqm\'s, is left alone.'));
 		option.placeholder = '4.75mbit';
 		validated(option, (section_id, value) => checkRate(value));
 		looksAgain(option, 'overhead');
 
 		option = section.option(form.Value, 'overhead', _('Overhead'),
-			_('In bytes, from 0 to 256: what each IP packet costs on the uplink beyond itself. Only with a rate.'));
+			_('Bytes that the uplink adds to each IP packet, from 0 to 256. Only with a rate.'));
 		validated(option, function(section_id, value) {
 			if (!WHOLE.test(value) || Number(value) > MAX_OVERHEAD)
 				return _('Expecting: a whole number of bytes from 0 to 256');
 			if (!held(this, section_id, 'up'))
-				return _('Expecting: a rate of the uplink beside it; without one there is no queue that it could be for');
+				return _('Expecting: also a rate of the uplink; without one there is no queue that the overhead applies to');
 			return true;
 		});
 
 		option = section.option(form.Flag, 'guard', _('Guard'),
-			_('Compares the policy with nothing every five minutes, and turns it off where it harms.'));
+			_('Compares traffic with and without the policy every five minutes, and turns the policy off if it harms.'));
 		option.default = '1';
 		option.rmempty = false;
 
 		option = section.option(form.Value, 'policy', _('Policy'),
-			_('Which policy thins, with its parameters if they are to be others: <code>NAME</code> or <code>NAME:KEY=VALUE,KEY=VALUE</code>. Without it, adaptive.'));
+			_('The policy, optionally with parameters: <code>NAME</code> or <code>NAME:KEY=VALUE,KEY=VALUE</code>. By default adaptive.'));
 		option.placeholder = 'adaptive';
 		if (known.policies)
 			for (const policy of known.policies)
@@ -211,11 +211,11 @@ return view.extend({
 			if (known.policies)
 				return checkPolicy(known.policies, value);
 			return value === this.cfgvalue(section_id) ||
-				_('Which policies there are is not known: %s').format(known.error.message);
+				_('The list of policies is not known: %s').format(known.error.message);
 		});
 
 		option = section.option(form.Value, 'metrics', _('Metrics'),
-			_('An address and a TCP port where metrics are served for Prometheus, such as <code>127.0.0.1:9478</code> or <code>[::1]:9478</code>. Port 0 takes any free one.'));
+			_('Address and TCP port where metrics are served for Prometheus, such as <code>127.0.0.1:9478</code> or <code>[::1]:9478</code>. Port 0 takes any free port.'));
 		option.placeholder = '127.0.0.1:9478';
 		validated(option, function(section_id, value) {
 			const own = socketAddress(value);
@@ -223,15 +223,15 @@ return view.extend({
 			if (own == null)
 				return _('Expecting: an address and a port, such as 127.0.0.1:9478 or [::1]:9478');
 			if (others(this, section_id).some((other) => clash(own, socketAddress(held(this, other, 'metrics') || ''))))
-				return _('Expecting: a port that no other section has');
+				return _('Expecting: a port that no other section uses');
 			return true;
 		});
 		looksAgain(option, 'metrics');
 
 		option = section.option(form.DynamicList, 'argument', _('Further arguments'),
-			_('Of <code>ackwise up</code>, one an entry: an option and its value are two, such as <code>--queue</code> and <code>gateway</code>.'));
+			_('Further arguments of <code>ackwise up</code>, one per entry: an option and its value are two, such as <code>--queue</code> and <code>gateway</code>.'));
 		validated(option, (section_id, value) => !TAKEN.test(value) ||
-			_('Expecting: another argument; the service gives %s itself, from the fields above').format(value.split('=')[0]));
+			_('Expecting: another argument; the service sets %s itself, from the fields above').format(value.split('=')[0]));
 
 		return map.render().then((node) => E('div', {}, [
 			known.error ? E('div', { 'class': 'alert-message error' }, [ known.error.message ]) : '',

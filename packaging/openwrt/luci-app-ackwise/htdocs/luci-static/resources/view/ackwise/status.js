@@ -15,9 +15,9 @@ const STATES = {
 	'following': _('following')
 };
 const HALTED = {
-	'replaced': _('halted: somebody has replaced the queue'),
-	'rate-changed': _('halted: somebody else has set the rate of the queue'),
-	'refused': _('halted: the kernel does not take the rate'),
+	'replaced': _('halted: someone has replaced the queue'),
+	'rate-changed': _('halted: someone else has set the rate of the queue'),
+	'refused': _('halted: the kernel refuses the rate'),
 	'unreadable': _('halted: the queue or its round trips cannot be read')
 };
 
@@ -80,7 +80,7 @@ function remarks(attachment, stats) {
 	const said = [];
 
 	if (attachment.dry_run)
-		said.push(_('dry run: nothing is withheld, the numbers say what would be'));
+		said.push(_('dry run: nothing is withheld, the numbers show what would be'));
 	else if (stats.paused)
 		said.push(_('paused: every ACK passes'));
 	if (stats.interface_alive === false)
@@ -137,7 +137,7 @@ function table(attachments) {
 function ask() {
 	return program.ask('status').then((answer) => {
 		if (!answer || !Array.isArray(answer.attachments))
-			throw new Error(_('ackwise status gave an answer that this page does not understand: it is of another version'));
+			throw new Error(_('this page does not understand the answer of ackwise status: it is of another version'));
 		return { attachments: answer.attachments };
 	}).catch((error) => ({ error: error }));
 }
@@ -166,7 +166,7 @@ return view.extend({
 		return E('div', {}, [
 			E('h2', {}, [ 'ackwise' ]),
 			E('p', {}, [
-				_('By interface, since ackwise was attached to it. One with the queue of a gateway is not listed; this shows it:'),
+				_('By interface, since ackwise was attached to it. Interfaces with a gateway\'s queue are not listed; this command shows them:'),
 				' ', E('code', {}, [ 'ackwise gateway status' ])
 			]),
 			node
