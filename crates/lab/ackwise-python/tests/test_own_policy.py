@@ -225,7 +225,7 @@ def test_a_policy_has_to_have_a_place() -> None:
     with pytest.raises(ackwise.Error, match="there is no arm 'yours' for a policy of your own; there are mine"):
         scenario().run(policies={"yours": EveryN})
     bare = Scenario.example()
-    with pytest.raises(ScenarioError, match="'baseline' has no interface where a policy of your own"):
+    with pytest.raises(ScenarioError, match="'baseline' has no interface at which a policy of your own"):
         bare.run(policies={"baseline": EveryN})
     for engine in ("virtual", "live"):
         with pytest.raises(ValueError, match=f"run on the simulator, and not on '{engine}'"):

@@ -212,7 +212,7 @@ fn an_arm_without_a_place_for_it_is_refused() {
     let bare = Scenario::parse("own.toml", &bare).unwrap_or_else(|e| panic!("{e}"));
     for arm in ["baseline", "stack"] {
         let error = refused(&bare, arm).to_string();
-        assert!(error.contains("no interface where"), "{error}");
+        assert!(error.contains("no interface at which"), "{error}");
         assert!(error.contains("own.toml:"), "{error}");
     }
 }

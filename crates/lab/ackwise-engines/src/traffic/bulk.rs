@@ -155,7 +155,7 @@ fn send(
     });
     if outcome.errors.is_empty() && bytes.is_some() && left > 0 {
         outcome.errors.push(format!(
-            "{left} bytes were left to send when the time was over; make `duration` longer"
+            "{left} bytes were left to send when the run ended; make `duration` longer"
         ));
     }
     outcome

@@ -149,7 +149,7 @@ fn ask(job: &Job, index: u32, size: Exchange, live: &Live, limits: &Limits) -> O
             let left = size.count.map_or(0, |count| count - begun);
             if left > 0 {
                 outcome.errors.push(format!(
-                    "{left} exchanges were left when the time was over; make `duration` longer"
+                    "{left} exchanges were left when the run ended; make `duration` longer"
                 ));
             }
         }

@@ -71,7 +71,7 @@ pub(super) fn run(
         let begun = shared.next.load(Ordering::Relaxed).min(order.len());
         if begun < order.len() && outcome.errors.is_empty() {
             outcome.errors.push(format!(
-                "{} transfers were left when the time was over; make `duration` longer",
+                "{} transfers were left when the run ended; make `duration` longer",
                 order.len() - begun
             ));
         }
