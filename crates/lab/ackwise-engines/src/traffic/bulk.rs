@@ -61,7 +61,7 @@ pub(super) fn compare(sent: &Ledger, received: &Ledger, errors: &mut Vec<String>
             .is_some_and(|theirs| theirs.bytes == mine.bytes && theirs.sha256 == mine.sha256);
         if let Some(theirs) = received.get(port).filter(|_| !same) {
             errors.push(format!(
-                "the receiver got other bytes than were sent ({} of {} bytes)",
+                "the received bytes differ from those sent ({} of {} bytes arrived)",
                 theirs.bytes, mine.bytes
             ));
         }

@@ -249,17 +249,25 @@ fn flows(root: &Section<'_>, nodes: usize) -> Vec<(RadioFlow, Span)> {
             }
             s.error(
                 &s.span_of(key),
-                format!("node {number} has no position; 'positions' has {nodes} nodes, numbered from 0"),
+                format!(
+                    "node {number} has no position; 'positions' has {nodes} nodes, numbered from 0"
+                ),
             );
             None
         };
         match (node("from"), node("to")) {
             (Some(from), Some(to)) if from == to => {
-                s.error(&s.span_of("to"), format!("node {to} would send to itself; 'to' must be another node"));
+                s.error(
+                    &s.span_of("to"),
+                    format!("node {to} would send to itself; 'to' must be another node"),
+                );
             }
             (Some(from), Some(to)) => flows.push((RadioFlow { from, to }, span.clone())),
             _ if s.has("from") && s.has("to") => {}
-            _ => s.error(span, "a flow needs 'from' and 'to', each the number of a node"),
+            _ => s.error(
+                span,
+                "a flow needs 'from' and 'to', each the number of a node",
+            ),
         }
     }
     flows

@@ -104,7 +104,10 @@ pub(super) fn stack_policy(
         return Ok(None);
     };
     if at.next().is_some() {
-        let message = format!("the stack of '{}' already has a policy; remove one of the two", flow.to);
+        let message = format!(
+            "the stack of '{}' already has a policy; remove one of the two",
+            flow.to
+        );
         return Err(scenario.error_at(&placement.policy_span, message).into());
     }
     let scaling = flow.socket.window_scaling.unwrap_or(true);

@@ -47,7 +47,9 @@ pub enum ConfigError {
         mtu: u32,
     },
     /// The requested recovery needs SACK, which another key turns off.
-    #[error("recovery = \"{recovery}\" needs SACK, which 'socket' turns off; remove one of the two")]
+    #[error(
+        "recovery = \"{recovery}\" needs SACK, which 'socket' turns off; remove one of the two"
+    )]
     NeedsSack {
         /// The requested recovery.
         recovery: &'static str,
