@@ -186,11 +186,11 @@ class Says:
 @pytest.mark.parametrize(
     ("answer", "error", "says"),
     [
-        (None, TypeError, "step returned None, which is no ackwise.Verdict"),
+        (None, TypeError, "step returned None, which is not an ackwise.Verdict"),
         ("hold", TypeError, "step returned 'hold', which is no"),
         (True, TypeError, "step returned True"),
-        (Verdict("keep"), ValueError, "an interface sends an ACK or holds it"),
-        (Verdict("drop"), ValueError, "an interface sends an ACK or holds it"),
+        (Verdict("keep"), ValueError, "the kind must be 'send' or 'hold'"),
+        (Verdict("drop"), ValueError, "the kind must be 'send' or 'hold'"),
         (Verdict("hold", 0), ValueError, "1 or more, or None"),
         (Verdict("hold", -1), ValueError, "1 or more, or None"),
         (Verdict("hold", 1.5), ValueError, "a whole number of microseconds"),  # type: ignore[arg-type]
@@ -212,7 +212,7 @@ def test_what_is_no_policy_is_refused() -> None:
 
     makers: list[tuple[Any, str]] = [
         (WithoutStep, "'WithoutStep' object has no attribute 'step'"),
-        (WithNumber, "the step of WithNumber is no method"),
+        (WithNumber, "the step of WithNumber is not a method"),
         (lambda _: None, "missing 1 required positional argument"),
         (7, "'int' object is not callable"),
     ]
