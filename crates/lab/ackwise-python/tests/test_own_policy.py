@@ -122,7 +122,7 @@ def test_the_contract_stays_in_force() -> None:
         assert row["content_ok"] and row["goodput_bps"] > 1e6
         counters = json.loads(row["datapath_json"])["client/wan"]
         assert counters["reemitted"] > 0
-        assert "policy" not in counters["reasons"], "it let none out"
+        assert "policy" not in counters["reasons"], "the policy let no ACK out"
         reasons.update(counters["reasons"])
         withheld += counters["withheld"]
     assert all(reasons[it] > 0 for it in ("first", "start", "sack", "recovery")), reasons

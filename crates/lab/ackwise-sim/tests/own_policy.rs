@@ -177,7 +177,7 @@ fn what_carries_news_leaves_whatever_it_says() {
         for reason in ["first", "start", "recovery"] {
             assert!(counter(run, reason) > 0, "{reason}: {:?}", run.datapath);
         }
-        assert_eq!(counter(run, "policy"), 0, "it let none out");
+        assert_eq!(counter(run, "policy"), 0, "the policy let no ACK out");
         assert_eq!(counter(run, "held"), counter(run, "withheld"));
         assert!(counter(run, "reemitted") > 0, "{:?}", run.datapath);
         withheld += counter(run, "withheld");
