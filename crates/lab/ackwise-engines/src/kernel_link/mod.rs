@@ -162,7 +162,7 @@ impl LinkSpace {
                 }
                 for (device, netem) in netems {
                     let made = netem.add_to(device);
-                    made.map_err(LabError::os("cannot make a wire of netem"))?;
+                    made.map_err(LabError::os("cannot set up netem on a link"))?;
                 }
             }
             Ok(())
