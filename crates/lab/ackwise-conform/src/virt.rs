@@ -110,7 +110,9 @@ pub fn in_virtual_time(
     let kernel = Kernel::find(kernel).map_err(LabError::from)?;
     let init = match init {
         Some(path) => path.to_owned(),
-        None => std::env::current_exe().map_err(LabError::os("cannot find the path of this program"))?,
+        None => {
+            std::env::current_exe().map_err(LabError::os("cannot find the path of this program"))?
+        }
     };
     let job = Job {
         spec: spec.clone(),
