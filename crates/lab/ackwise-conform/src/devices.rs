@@ -55,14 +55,14 @@ const fn datapath(name: &'static str, policy: &'static str) -> BuiltIn {
 pub const BUILT_IN: &[BuiltIn] = &[
     BuiltIn {
         name: "pfifo",
-        about: "Linux 6.12, a plain queue: the control",
+        about: "Linux 6.12, a plain queue (the control)",
         kind: Kind::Qdisc(Release::Linux6_12, "pfifo limit 1000"),
     },
     // With a round trip of 10 s, cake's AQM drops nothing within a case, so that every loss is the
     // filter's.
     BuiltIn {
         name: "cake-no-ack-filter",
-        about: "Linux 6.12, cake without a filter: the control",
+        about: "Linux 6.12, cake without a filter (the control)",
         kind: Kind::Qdisc(Release::Linux6_12, "cake no-ack-filter rtt 10s"),
     },
     BuiltIn {
@@ -87,7 +87,7 @@ pub const BUILT_IN: &[BuiltIn] = &[
     },
     BuiltIn {
         name: "nft-ack-rate",
-        about: "Linux 6.12, nftables rules copied for OpenWrt: ACKs above rates are dropped",
+        about: "Linux 6.12, nftables rules copied for OpenWrt, which drop ACKs above given rates",
         kind: Kind::Script(Release::Netfilter, NFT),
     },
     BuiltIn {
@@ -97,12 +97,12 @@ pub const BUILT_IN: &[BuiltIn] = &[
     },
     BuiltIn {
         name: "ns2-filter",
-        about: "a model of ns-2's filteracks_, in this process",
+        about: "a model of ns-2's filteracks_, run in this process",
         kind: Kind::Process(Queue::ns2),
     },
     BuiltIn {
         name: "contract-queue",
-        about: "the contract as a queue's ACK filter, in this process",
+        about: "the contract as a queue's ACK filter, run in this process",
         kind: Kind::Process(Queue::contract),
     },
     BuiltIn {
@@ -152,12 +152,12 @@ pub const SIMPLEMUX: BuiltIn = BuiltIn {
 pub fn not_run(simplemux_was: bool) -> Vec<(&'static str, &'static str)> {
     let mut all = vec![(
         "kernel-series",
-        "kernel/patches is inside a TCP receiver, not between endpoints: kernel/tests/run wire judges it",
+        "kernel/patches runs inside a TCP receiver, not between endpoints; kernel/tests/run wire judges it",
     )];
     if !simplemux_was {
         all.push((
             SIMPLEMUX.name,
-            "simplemux is not in PATH: scripts/peers/simplemux builds it from its repository",
+            "simplemux is not in PATH; scripts/peers/simplemux builds it from its repository",
         ));
     }
     all

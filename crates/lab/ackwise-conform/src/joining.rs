@@ -31,13 +31,14 @@ impl Apart {
     pub(crate) fn new(interface: &str) -> Result<Self, Error> {
         let refused = |what: &str, error: io::Error| {
             Error::Missing(format!(
-                "{interface} {what} ({error}), so it may join packets that nobody sent so: switch \
-                 that off with `ethtool -K {interface} gro off lro off`, or name another interface"
+                "{interface} {what} ({error}), so packets may arrive merged as nobody sent them: \
+                 switch GRO and LRO off with `ethtool -K {interface} gro off lro off`, or name \
+                 another interface"
             ))
         };
         let asked = |command| {
             ethtool_value(interface, command)
-                .map_err(|error| refused("does not say whether it joins packets", error))
+                .map_err(|error| refused("does not report whether it merges packets", error))
         };
         let apart = Self {
             interface: interface.to_owned(),
@@ -45,11 +46,11 @@ impl Apart {
         };
         apart
             .set([0, apart.was[1] & !ETH_FLAG_LRO])
-            .map_err(|error| refused("does not stop joining packets", error))?;
+            .map_err(|error| refused("does not stop merging packets", error))?;
         let on = asked(ETHTOOL_GGRO)? != 0 || asked(ETHTOOL_GFLAGS)? & ETH_FLAG_LRO != 0;
         if on {
-            let error = io::Error::other("it says that it has, and has not");
-            return Err(refused("does not stop joining packets", error));
+            let error = io::Error::other("it accepted the setting, but GRO or LRO is still on");
+            return Err(refused("does not stop merging packets", error));
         }
         Ok(apart)
     }

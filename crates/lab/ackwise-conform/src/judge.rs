@@ -233,7 +233,7 @@ fn matched(run: &Run, arrivals: Vec<(&Arrival, Segment)>) -> Arrived {
             what,
         };
         let Some(steps) = sent.get_mut(&packet::without_hops(&arrival.packet)) else {
-            let what = format!("{} was never sent so", segment.describe());
+            let what = format!("{} was never sent in this form", segment.describe());
             arrived.findings.push(wrong(what));
             continue;
         };
@@ -248,7 +248,7 @@ fn matched(run: &Run, arrivals: Vec<(&Arrival, Segment)>) -> Arrived {
         let is = segment.ip_ecn;
         if is != was && !(was != 0 && is == 3) {
             let what = format!(
-                "the ECN field of {} was {was} and is {is}",
+                "the ECN field of {} was {was} and arrived as {is}",
                 segment.describe()
             );
             arrived.findings.push(wrong(what));
@@ -356,7 +356,10 @@ impl Look<'_> {
                 let arrived = same.count();
                 (arrived < count).then(|| Finding {
                     failure: Failure::Lost,
-                    what: format!("{arrived} of {count} times {}", like.describe()),
+                    what: format!(
+                        "only {arrived} of {count} copies of {} arrived",
+                        like.describe()
+                    ),
                 })
             }
             Expect::Window(step) => {
@@ -371,8 +374,11 @@ impl Look<'_> {
                 self.in_time(from, first, "the flags of ")
             }
             Expect::EceBytes => self.counts("bytes acknowledged under ECE", sender::ece_bytes),
-            Expect::AceCount => self.counts("CE marks, by ACE", sender::ace_count),
-            Expect::AceSafe => self.counts("CE marks, if ACE may have wrapped", sender::ace_safe),
+            Expect::AceCount => self.counts("CE marks, counted from ACE", sender::ace_count),
+            Expect::AceSafe => self.counts(
+                "CE marks, counted as if ACE may have wrapped",
+                sender::ace_safe,
+            ),
             Expect::Counter { of, field } => {
                 let first = self.first(of, |it| {
                     it.step >= of && sender::accecn_counters(it.segment)[field].is_some()
@@ -411,7 +417,7 @@ impl Look<'_> {
         let (is, was) = (count(&heard), count(&all));
         (is != was).then(|| Finding {
             failure: Failure::Lost,
-            what: format!("{what}: the sender counts {is}, the receiver said {was}"),
+            what: format!("{what}: the sender counts {is}, the receiver reported {was}"),
         })
     }
 }

@@ -140,7 +140,7 @@ impl Device for Router<'_> {
             _ => return Ok(arrivals),
         };
         if carried == 0 {
-            let why = "the tunnel has carried nothing: what arrived went past it";
+            let why = "the tunnel carried no packet: what arrived bypassed it";
             return Err(LabError::Run(why.to_owned()).into());
         }
         Ok(arrivals)

@@ -76,7 +76,7 @@ impl Simplemux {
                 (name.trim() == DEVICE).then_some(counters)
             });
             let packets = counters.and_then(|it| it.split_whitespace().nth(1)?.parse().ok());
-            packets.ok_or_else(|| LabError::Run(format!("{DEVICE} is gone")))
+            packets.ok_or_else(|| LabError::Run(format!("{DEVICE} does not exist any more")))
         })?;
         Ok(count)
     }
@@ -115,7 +115,9 @@ fn wait_for(end: &mut Child, until: Instant) -> Result<(), Error> {
             return Ok(());
         }
         if Instant::now() >= until {
-            return Err(LabError::Run("simplemux opens no socket".to_owned()).into());
+            return Err(
+                LabError::Run("simplemux did not open its socket in time".to_owned()).into(),
+            );
         }
         thread::sleep(Duration::from_millis(5));
     }

@@ -76,7 +76,7 @@ pub(crate) fn start(near: &Namespace, far: &Namespace) -> Result<Tunnel, Error> 
     let is_up = |daemon: &Daemon| daemon.stats().peers.iter().all(|peer| peer.up);
     while ![&tunnel.far, &tunnel.near].into_iter().all(is_up) {
         if Instant::now() >= until {
-            return Err(failed(&"the ends do not hear each other").into());
+            return Err(failed(&"the two ends do not reach each other").into());
         }
         thread::sleep(Duration::from_millis(5));
     }

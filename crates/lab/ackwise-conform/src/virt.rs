@@ -55,7 +55,7 @@ fn serve(directory: &Path) -> Result<(), LabError> {
         }
     };
     let text = fs::read(directory.join(JOB)).map_err(LabError::os("cannot read the job"))?;
-    let job: Job = serde_json::from_slice(&text).map_err(failed("cannot understand the job"))?;
+    let job: Job = serde_json::from_slice(&text).map_err(failed("cannot parse the job"))?;
     let _ = SHARED.set(directory.to_owned());
     let answer = match work(&job, directory) {
         Ok(report) => Answer::Judged(report),
@@ -110,7 +110,9 @@ pub fn in_virtual_time(
     let kernel = Kernel::find(kernel).map_err(LabError::from)?;
     let init = match init {
         Some(path) => path.to_owned(),
-        None => std::env::current_exe().map_err(LabError::os("cannot find this program"))?,
+        None => {
+            std::env::current_exe().map_err(LabError::os("cannot find the path of this program"))?
+        }
     };
     let job = Job {
         spec: spec.clone(),

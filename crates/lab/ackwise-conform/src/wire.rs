@@ -86,7 +86,7 @@ fn hear_all(socket: &OwnedFd, index: u32) -> Result<(), Error> {
         libc::PACKET_ADD_MEMBERSHIP,
         &request,
     )
-    .map_err(LabError::os("cannot hear what goes to other addresses"))?;
+    .map_err(LabError::os("cannot receive packets for other addresses"))?;
     Ok(())
 }
 

@@ -97,7 +97,9 @@ impl Plan {
         let segment_of = segments(&kinds, &ends, scenario)?;
         let segments = segment_of.iter().max().map_or(0, |last| last + 1);
         if segments > 250 {
-            return Err(LabError::Scenario("more than 250 segments".to_owned()));
+            return Err(LabError::Scenario(
+                "the scenario needs more than 250 segments".to_owned(),
+            ));
         }
         let mut hosts_in = vec![0_u8; segments];
         let mut interfaces = Vec::with_capacity(ends.len() * 2);
@@ -110,7 +112,9 @@ impl Plan {
                         .checked_add(1)
                         .filter(|&count| count < 255)
                         .ok_or_else(|| {
-                            LabError::Scenario("more than 254 interfaces on one segment".to_owned())
+                            LabError::Scenario(
+                                "there are more than 254 interfaces on one segment".to_owned(),
+                            )
                         })?;
                 }
                 let (net, host) = (segment as u8 + 1, hosts_in[segment]);
@@ -282,7 +286,7 @@ impl Plan {
                 self.interface(hop.link, 1 - hop.ingress_end)
                     .address(version)
             })
-            .ok_or_else(|| LabError::Scenario("a flow ends where it begins".to_owned()))
+            .ok_or_else(|| LabError::Scenario("a flow begins and ends at the same node".to_owned()))
     }
 }
 
@@ -302,7 +306,7 @@ fn ends_of_links(scenario: &Scenario) -> Result<Vec<[usize; 2]>, LabError> {
             let ends = [index(a)?, index(b)?];
             if ends[0] == ends[1] {
                 return Err(LabError::Scenario(format!(
-                    "link `{}` joins a node with itself",
+                    "link `{}` connects a node with itself",
                     link.name
                 )));
             }

@@ -74,7 +74,7 @@ impl Sniffer {
                 let _ = ready.send(Ok(()));
                 count(&socket, counter, capture, &stopped)
             })
-            .map_err(LabError::os("cannot start a thread to sniff"))?;
+            .map_err(LabError::os("cannot start the sniffer's thread"))?;
         let sniffer = Self {
             stop,
             thread: Some(thread),

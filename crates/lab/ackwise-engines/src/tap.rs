@@ -18,7 +18,7 @@ pub const CONTROL: &str = "/dev/net/tun";
 pub fn create(name: &str) -> Result<File, LabError> {
     if name.is_empty() || name.len() >= libc::IF_NAMESIZE {
         return Err(LabError::Scenario(format!(
-            "`{name}` is no name for an interface"
+            "`{name}` is not a valid name for an interface"
         )));
     }
     let (file, _) = create_tun(name, LinkKind::Ethernet).map_err(LabError::os(format!(

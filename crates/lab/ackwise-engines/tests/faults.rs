@@ -118,7 +118,7 @@ fn an_interface_that_vanishes_is_an_error_and_not_a_hang() {
     let run = only(run_with(&two_hosts("2 s", LINK, BULK), &options));
     assert!(
         began.elapsed() < Duration::from_secs(90),
-        "bounded, if by nothing else"
+        "the run ends within its time limit"
     );
     assert!(!run.errors.is_empty());
     assert!(!run.totals.content.as_ref().unwrap().ok);
@@ -205,7 +205,7 @@ fn an_observer_that_panics_ends_the_run_and_leaves_nothing() {
     assert!(panicked.is_err());
     assert!(
         began.elapsed() < Duration::from_secs(30),
-        "not after the 60 s of the run"
+        "it must not wait for the 60 s of the run"
     );
     assert_eq!(mine(), Vec::<String>::new());
 }
@@ -312,7 +312,7 @@ fn an_interrupt_ends_the_run_and_leaves_nothing() {
         assert!(status.success(), "{status}");
         assert!(
             asked.elapsed() < Duration::from_secs(20),
-            "long before the 60 s of the run"
+            "it must not wait for the 60 s of the run"
         );
         assert_eq!(of_process(pid), Vec::<String>::new());
     }

@@ -45,7 +45,7 @@ fn killed(test: &str, hook: &str, link: Option<&str>, policy: &str) {
             });
         }
     });
-    let stats = stats.expect("it was asked");
+    let stats = stats.expect("the counters were read before the kill");
     exactly(|| {
         assert!(
             stats.withheld > 0,
@@ -62,8 +62,11 @@ fn killed(test: &str, hook: &str, link: Option<&str>, policy: &str) {
         // attaches next removes it.
         assert_eq!(filters().contains("bpf"), hook == "clsact", "{what}");
         match control::detach(&ifname) {
-            Ok(None) => assert_eq!(hook, "clsact", "{what}: only clsact leaves something"),
-            Err(Error::NotAttached(_)) => assert_eq!(hook, "tcx", "{what}: nobody cleaned up"),
+            Ok(None) => assert_eq!(
+                hook, "clsact",
+                "{what}: a filter was left; only clsact leaves one"
+            ),
+            Err(Error::NotAttached(_)) => assert_eq!(hook, "tcx", "{what}: no filter was left"),
             other => panic!("{what}: {other:?}"),
         }
         assert_eq!(filters().trim(), "", "{what}");

@@ -120,7 +120,7 @@ fn a_busy_flow_outlives_a_flood_of_short_ones() {
             exactly(|| {
                 assert!(
                     stats.withheld * 3 > stats.acks,
-                    "it was thinned on: {stats:#?}"
+                    "the long flow was not thinned any more: {stats:#?}"
                 );
             });
         }
@@ -148,7 +148,7 @@ fn fewer_slots_than_flows() {
             exactly(|| {
                 assert!(
                     stats.fail_open["no-slot"] > 0,
-                    "they never ran out: {stats:#?}"
+                    "the slots never ran out: {stats:#?}"
                 );
             });
         }
@@ -279,8 +279,18 @@ fn garbage_from_off_the_path() {
         case.need = [Need::Any, Need::Some];
         case.timeouts = 2;
         for (_, stats) in matrix(&case) {
-            exactly(|| assert!(stats.syns > 100, "they arrived: {stats:#?}"));
-            exactly(|| assert!(stats.unparsable > 0, "so did the broken ones: {stats:#?}"));
+            exactly(|| {
+                assert!(
+                    stats.syns > 100,
+                    "the stray SYNs did not arrive: {stats:#?}"
+                )
+            });
+            exactly(|| {
+                assert!(
+                    stats.unparsable > 0,
+                    "the broken packets did not arrive: {stats:#?}"
+                )
+            });
         }
     });
 }

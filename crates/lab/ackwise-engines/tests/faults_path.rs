@@ -80,7 +80,12 @@ fn reordering() {
     );
         case.need = LOSS_RECOVERY;
         for (_, stats) in matrix(&case) {
-            exactly(|| assert!(stats.reasons["sack"] > 0, "it was noticed: {stats:#?}"));
+            exactly(|| {
+                assert!(
+                    stats.reasons["sack"] > 0,
+                    "no ACK with SACK left: {stats:#?}"
+                )
+            });
         }
     });
 }
@@ -105,7 +110,12 @@ fn duplication() {
     );
         case.need = LOSS_RECOVERY;
         for (_, stats) in matrix(&case) {
-            exactly(|| assert!(stats.reasons["sack"] > 0, "DSACKs leave: {stats:#?}"));
+            exactly(|| {
+                assert!(
+                    stats.reasons["sack"] > 0,
+                    "no ACK with a DSACK left: {stats:#?}"
+                )
+            });
         }
     });
 }

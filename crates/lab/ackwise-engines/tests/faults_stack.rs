@@ -325,7 +325,7 @@ fn the_receiver_pauses() {
             exactly(|| {
                 assert!(
                     stats.reasons["duplicate"] > 0,
-                    "probes were answered: {stats:#?}"
+                    "no answer to a window probe was seen: {stats:#?}"
                 );
             });
         }
@@ -357,7 +357,12 @@ fn a_dry_run_withholds_nothing() {
         case.tune = |options| options.dry_run = true;
         let (ran, stats) = one(&case, POLICIES[1]);
         ran.assert_right("dry run");
-        exactly(|| assert!(stats.withheld > 0, "it would have: {stats:#?}"));
+        exactly(|| {
+            assert!(
+                stats.withheld > 0,
+                "a dry run counts what it would withhold: {stats:#?}"
+            )
+        });
         let wire = ran.wire.as_ref().expect("emulated");
         let acks = wire.counter.flows()[0].acks.total();
         assert!(

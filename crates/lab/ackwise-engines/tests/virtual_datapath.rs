@@ -133,7 +133,7 @@ reverse = { rate = "20 Mbit/s", delay = "10 ms", queue = "200 packets" }"#;
         let rtt = run.totals.rtt_us.as_ref().expect("samples").p50;
         assert!(
             rtt < 45_000.0,
-            "{}: {rtt} µs, as if nothing was heard",
+            "{}: {rtt} µs, as if the sender had not learned of the marks",
             run.id
         );
         if run.arm != "baseline" {

@@ -34,7 +34,10 @@ fn be_the_victim() -> bool {
         ..options()
     };
     let report = virt::run(&scenario, &told, &mut |_| {}).unwrap();
-    assert!(report.runs.is_empty(), "an hour has passed");
+    assert!(
+        report.runs.is_empty(),
+        "the run of an hour ended before it was cancelled"
+    );
     true
 }
 
@@ -107,11 +110,11 @@ fn interrupted() {
     let machine = victim.machine();
     assert!(
         living_in(&machine).len() >= 2,
-        "a kernel and a process of it"
+        "the machine has a kernel and a process"
     );
     victim.signal(Signal::SIGINT);
     let status = victim.0.wait().unwrap();
-    assert!(status.success(), "it ended by itself: {status}");
+    assert!(status.success(), "SIGINT must end it cleanly: {status}");
     assert!(!machine.exists());
     wait_for("end of the machine", || {
         living_in(&machine).is_empty().then_some(())
@@ -128,7 +131,7 @@ fn killed() {
     let machine = victim.machine();
     assert!(
         living_in(&machine).len() >= 2,
-        "a kernel and a process of it"
+        "the machine has a kernel and a process"
     );
     victim.signal(Signal::SIGKILL);
     victim.0.wait().unwrap();

@@ -150,7 +150,7 @@ fn mistakes_say_what_where_and_how_to_mend_it() {
     let cases = [
         (
             format!("{places}positions = [[0, 0], [30, 0], [90, 0]]\n{flow}{arm}"),
-            "5:1: there is no way from node 0 to node 2: nodes 1 and 2, the nearest across the gap, are 60.0 m apart, and a radio reaches 50 m\n 5 | [[flow]]\n   | ^^^^^^^^",
+            "5:1: there is no path from node 0 to node 2: nodes 1 and 2, the nearest across the gap, are 60.0 m apart, and a radio reaches 50 m\n 5 | [[flow]]\n   | ^^^^^^^^",
         ),
         (
             format!("{chain}hops = [2, 64]\n{arm}"),
@@ -158,7 +158,7 @@ fn mistakes_say_what_where_and_how_to_mend_it() {
         ),
         (
             format!("{chain}{arm}model = {{ segment = \"80 B\" }}\n"),
-            "6:9: a segment of 80 B makes a frame of 131 B, and a frame has 127 B at most; lower 'segment' by 4 B\n 6 | model = { segment = \"80 B\" }\n   |         ^^^^^^^^^^^^^^^^^^^^",
+            "6:9: a segment of 80 B makes a frame of 131 B, and a frame may have 127 B; lower 'segment' by 4 B\n 6 | model = { segment = \"80 B\" }\n   |         ^^^^^^^^^^^^^^^^^^^^",
         ),
         (
             format!("{chain}[energy]\nrx = -19.6\n{arm}"),
@@ -166,11 +166,11 @@ fn mistakes_say_what_where_and_how_to_mend_it() {
         ),
         (
             format!("{places}positions = [[0, 0], [30], [60, 0]]\n{flow}{arm}"),
-            "4:22: the position of node 1 is missing: it is a pair of numbers like [30, 0], metres\n 4 | positions = [[0, 0], [30], [60, 0]]\n   |                      ^^^^",
+            "4:22: the position of node 1 must be a pair of numbers in metres, e.g. [30, 0]\n 4 | positions = [[0, 0], [30], [60, 0]]\n   |                      ^^^^",
         ),
         (
             format!("{places}{flow}{arm}"),
-            "3:12: 'positions' is missing: write positions = [[0, 0], [30, 0]], metres, a pair for each node\n 3 | topology = \"positions\"\n   |            ^^^^^^^^^^^",
+            "3:12: 'positions' is missing: write a pair in metres for each node, e.g. positions = [[0, 0], [30, 0]]\n 3 | topology = \"positions\"\n   |            ^^^^^^^^^^^",
         ),
         (format!("{chain}{arm}policy = \"dcq\"\n"), "6:10: "),
     ];

@@ -36,7 +36,7 @@ fn rate(name: &str, text: Option<String>) -> PyResult<Option<u64>> {
     rate.map_err(|why| PyValueError::new_err(format!("{name}: {why}")))
 }
 
-/// What the ACKs of a capture cost, as JSON. `name` stands for a capture in memory.
+/// The cost of the ACKs in a capture, as JSON. `name` is shown for a capture in memory.
 #[pyfunction]
 #[pyo3(signature = (source, *, name, policies=None, up=None, down=None, wifi=None))]
 pub fn analyze(

@@ -84,7 +84,7 @@ impl Factory {
         let step = object.getattr("step")?;
         if !step.is_callable() {
             let kind = object.get_type().name()?;
-            let why = format!("the step of {kind} is no method");
+            let why = format!("the step of {kind} is not a method");
             return Err(PyTypeError::new_err(why));
         }
         let wants = |name: &str| match object.getattr(name) {
@@ -217,7 +217,7 @@ impl Classes {
         if !answer.is_instance(self.verdict.bind(py))? {
             let (answer, given) = (answer.repr()?, given.repr()?);
             return Err(PyTypeError::new_err(format!(
-                "step returned {answer}, which is no ackwise.Verdict\n  it was asked about {given}\n  \
+                "step returned {answer}, which is not an ackwise.Verdict\n  it was asked about {given}\n  \
                  return Verdict(\"send\"), or Verdict(\"hold\", MICROSECONDS)"
             )));
         }
@@ -233,14 +233,14 @@ impl Classes {
             return Ok(Verdict::Send);
         }
         if !kind.eq(intern!(py, "hold"))? {
-            return refused("an interface sends an ACK or holds it");
+            return refused("the kind must be 'send' or 'hold'");
         }
         if hold_us.is_none() {
             return Ok(Verdict::Hold { us: 0 });
         }
         match hold_us.extract::<u64>() {
             Ok(0) | Err(_) => {
-                refused("hold_us is a whole number of microseconds, 1 or more, or None")
+                refused("hold_us must be a whole number of microseconds, 1 or more, or None")
             }
             // The contract's bound is lower anyway.
             Ok(us) => Ok(Verdict::Hold {

@@ -43,7 +43,7 @@ pub fn config(py: Python<'_>, text: &str) -> PyResult<Config> {
 /// Name, unit, description, default, minimum and maximum of a parameter.
 type Param = (&'static str, &'static str, &'static str, u32, u32, u32);
 
-/// Tells of each policy: name, what it does, where it comes from, what it needs, its parameters.
+/// Name, summary, source, needs and parameters of each policy.
 #[pyfunction]
 pub fn policies() -> Vec<(&'static str, &'static str, &'static str, String, Vec<Param>)> {
     let about = |policy: ackwise_policy::Policy| {
@@ -171,7 +171,7 @@ impl Policy {
         params.map(|it| (it.name, value(it.name))).collect()
     }
 
-    /// As configurations and the programs write it.
+    /// The policy as configurations and programs write it.
     fn __str__(&self) -> String {
         self.config.to_string()
     }
@@ -237,7 +237,7 @@ impl Policy {
         *lock(&self.state) = PolicyState::default();
     }
 
-    /// The 64 bytes that it keeps of the flow.
+    /// The state of the flow, 64 bytes.
     #[getter]
     fn state(&self) -> Vec<u8> {
         lock(&self.state).bytes().to_vec()
@@ -294,12 +294,12 @@ impl Flow {
     ) -> PyResult<Self> {
         let mut config = FlowConfig::new(policy.config());
         if let Some((least, most)) = hold_us {
-            let least = number::whole(&least, "the least of hold_us", u32::MAX)?;
-            let most = number::whole(&most, "the largest of hold_us", u32::MAX)?;
+            let least = number::whole(&least, "the minimum of hold_us", u32::MAX)?;
+            let most = number::whole(&most, "the maximum of hold_us", u32::MAX)?;
             if least > most || most == 0 {
                 return Err(PyValueError::new_err(format!(
-                    "hold_us=({least}, {most}): the largest hold must be 1 µs or more, and the \
-                     least must not be above it"
+                    "hold_us=({least}, {most}): the maximum hold must be 1 µs or more, and the \
+                     minimum must not be above it"
                 )));
             }
             config = config.with_hold(least, most, sys::AW_HOLD_RTT_SHIFT);
@@ -328,8 +328,8 @@ impl Flow {
         Ok(())
     }
 
-    /// A packet to the data sender; whether a held ACK has to leave first, and what becomes of the
-    /// packet. `None` of what the contract does not judge.
+    /// A packet to the data sender, and what to do with it; `None` for a packet that the contract
+    /// does not judge.
     fn ack(&self, packet: &[u8], now_us: &Bound<'_, PyAny>) -> PyResult<Option<Decided>> {
         let now_us = number::whole(now_us, "now_us", u64::MAX)?;
         let segment = self.segment(packet)?;

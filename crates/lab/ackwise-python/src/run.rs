@@ -119,7 +119,7 @@ pub fn simulate(
     match outcome {
         Ok(report) => report.map_err(|e| errors::sim(py, &e)),
         Err(_) => Err(PyRuntimeError::new_err(
-            "the simulator has panicked, which is a bug in ackwise; standard error says where",
+            "the simulator panicked, which is a bug in ackwise; standard error says where",
         )),
     }
 }

@@ -61,8 +61,8 @@ fn engine(name: &str) -> PyResult<Engine> {
 /// The error for a radio scenario.
 fn radio(py: Python<'_>, path: &Path) -> PyErr {
     let text = format!(
-        "{}: this is a scenario of low-power radio, which is not run from Python\n  \
-         `ackwise-lab run` does",
+        "{}: this is a scenario of low-power radio, which cannot be run from Python\n  \
+         run it with `ackwise-lab run`",
         path.display()
     );
     let none: Vec<(usize, usize, String)> = Vec::new();
@@ -83,7 +83,7 @@ impl Scenario {
         Self::new(py, read, true)
     }
 
-    /// Checks a text; `name` stands for the file.
+    /// Checks a text; errors show `name` as the file.
     #[staticmethod]
     fn from_toml(py: Python<'_>, text: &str, name: PathBuf) -> PyResult<Self> {
         let read = ackwise_scenario::Scenario::parse(&name, text);
@@ -177,7 +177,7 @@ impl Scenario {
         self.checked.files.texts()
     }
 
-    /// The ids of the runs that are asked for.
+    /// The ids of the selected runs.
     fn select(
         &self,
         py: Python<'_>,
@@ -199,9 +199,9 @@ impl Scenario {
         runs.map_err(|e| errors::scenario(py, &e))
     }
 
-    /// Runs `only` on the simulator. `progress` is called with what happened, the id and the number
-    /// of the run, how many there are, and the seconds that are simulated. Of `policies` each has
-    /// an arm, a name for the record, and what makes an object for each flow.
+    /// Runs `only` on the simulator. `progress` is called with what happened, the id and index of
+    /// the run, the number of runs, and the simulated seconds. Each of `policies` is an arm, a name
+    /// for the record, and a callable that makes an object for each flow.
     #[expect(
         clippy::too_many_arguments,
         reason = "as Python calls it, by their names"

@@ -69,7 +69,7 @@ impl Sweep {
     fn spec(&self, place: usize) -> PyResult<&RunSpec> {
         self.runs.get(place).ok_or_else(|| {
             let runs = self.runs.len();
-            PyIndexError::new_err(format!("run {place} of {runs}, counted from 0"))
+            PyIndexError::new_err(format!("there is no run {place} of {runs}, counted from 0"))
         })
     }
 
@@ -100,14 +100,14 @@ impl Sweep {
         .map_err(|e: StoreError| errors::store(py, &e))
     }
 
-    /// What its results have in common: 12 hexadecimal digits.
+    /// The id of the set of its results: 12 hexadecimal digits.
     #[getter]
     fn set(&self) -> &str {
         self.set.id()
     }
 
-    /// The places of these runs among all of the scenario; and of those of them that have no
-    /// result yet.
+    /// The indexes of these runs among all runs of the scenario, and the indexes of those
+    /// without a result.
     fn places(&self, py: Python<'_>, only: Vec<String>) -> PyResult<(Vec<usize>, Vec<usize>)> {
         py.detach(|| {
             let only: HashSet<String> = only.into_iter().collect();
@@ -122,12 +122,13 @@ impl Sweep {
         .map_err(|e: StoreError| errors::store(py, &e))
     }
 
-    /// The id of the run at a place.
+    /// The id of the run with an index.
     fn id(&self, place: usize) -> PyResult<&str> {
         Ok(&self.spec(place)?.id)
     }
 
-    /// Runs those of these that have no result, one after another, and adds their results.
+    /// Executes those of these runs that have no result, one after another, and stores the
+    /// results.
     fn run(
         &self,
         py: Python<'_>,
@@ -185,7 +186,7 @@ impl Sweep {
         Ok((added, failed.collect::<PyResult<_>>()?))
     }
 
-    /// The record of these runs; of those that failed it is given.
+    /// The record of these runs; `failed` has the records of the failed ones.
     fn record(
         &self,
         py: Python<'_>,

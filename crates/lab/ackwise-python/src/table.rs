@@ -91,8 +91,7 @@ impl Table {
         self.batch.num_rows()
     }
 
-    /// Tells of each column: name, type, whether cells may be empty, unit, and what it
-    /// is.
+    /// Name, type, whether cells may be empty, unit and description of each column.
     fn columns(&self) -> Vec<(String, &'static str, bool, String, String)> {
         let schema = self.batch.schema();
         let fields = schema.fields().iter();

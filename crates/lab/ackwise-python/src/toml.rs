@@ -103,6 +103,6 @@ fn plain(value: &Bound<'_, PyAny>, path: &str) -> PyResult<Value> {
     }
     let kind = value.get_type().name()?;
     Err(PyTypeError::new_err(format!(
-        "{path}: a scenario has str, int, float, bool, list and dict, not {kind}"
+        "{path}: a value must be a str, int, float, bool, list or dict, not {kind}"
     )))
 }

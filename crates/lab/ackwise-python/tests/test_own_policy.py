@@ -122,7 +122,7 @@ def test_the_contract_stays_in_force() -> None:
         assert row["content_ok"] and row["goodput_bps"] > 1e6
         counters = json.loads(row["datapath_json"])["client/wan"]
         assert counters["reemitted"] > 0
-        assert "policy" not in counters["reasons"], "it let none out"
+        assert "policy" not in counters["reasons"], "the policy let no ACK out"
         reasons.update(counters["reasons"])
         withheld += counters["withheld"]
     assert all(reasons[it] > 0 for it in ("first", "start", "sack", "recovery")), reasons
@@ -186,11 +186,11 @@ class Says:
 @pytest.mark.parametrize(
     ("answer", "error", "says"),
     [
-        (None, TypeError, "step returned None, which is no ackwise.Verdict"),
+        (None, TypeError, "step returned None, which is not an ackwise.Verdict"),
         ("hold", TypeError, "step returned 'hold', which is no"),
         (True, TypeError, "step returned True"),
-        (Verdict("keep"), ValueError, "an interface sends an ACK or holds it"),
-        (Verdict("drop"), ValueError, "an interface sends an ACK or holds it"),
+        (Verdict("keep"), ValueError, "the kind must be 'send' or 'hold'"),
+        (Verdict("drop"), ValueError, "the kind must be 'send' or 'hold'"),
         (Verdict("hold", 0), ValueError, "1 or more, or None"),
         (Verdict("hold", -1), ValueError, "1 or more, or None"),
         (Verdict("hold", 1.5), ValueError, "a whole number of microseconds"),  # type: ignore[arg-type]
@@ -212,7 +212,7 @@ def test_what_is_no_policy_is_refused() -> None:
 
     makers: list[tuple[Any, str]] = [
         (WithoutStep, "'WithoutStep' object has no attribute 'step'"),
-        (WithNumber, "the step of WithNumber is no method"),
+        (WithNumber, "the step of WithNumber is not a method"),
         (lambda _: None, "missing 1 required positional argument"),
         (7, "'int' object is not callable"),
     ]
@@ -225,7 +225,7 @@ def test_a_policy_has_to_have_a_place() -> None:
     with pytest.raises(ackwise.Error, match="there is no arm 'yours' for a policy of your own; there are mine"):
         scenario().run(policies={"yours": EveryN})
     bare = Scenario.example()
-    with pytest.raises(ScenarioError, match="'baseline' has no interface where a policy of your own"):
+    with pytest.raises(ScenarioError, match="'baseline' has no interface at which a policy of your own"):
         bare.run(policies={"baseline": EveryN})
     for engine in ("virtual", "live"):
         with pytest.raises(ValueError, match=f"run on the simulator, and not on '{engine}'"):

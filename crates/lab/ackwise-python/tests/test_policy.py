@@ -146,10 +146,10 @@ def test_what_is_no_number_is_named() -> None:
 @pytest.mark.parametrize(
     ("hold_us", "says"),
     [
-        ((30_000, 1_000), "hold_us=(30000, 1000): the largest hold must be 1 µs or more, and the least"),
-        ((0, 0), "hold_us=(0, 0): the largest hold must be 1 µs or more"),
-        ((-1, 1_000), "the least of hold_us must be from 0 to 4294967295, not -1"),
-        ((1_000, 2**32), f"the largest of hold_us must be from 0 to 4294967295, not {2**32}"),
+        ((30_000, 1_000), "hold_us=(30000, 1000): the maximum hold must be 1 µs or more, and the minimum"),
+        ((0, 0), "hold_us=(0, 0): the maximum hold must be 1 µs or more"),
+        ((-1, 1_000), "the minimum of hold_us must be from 0 to 4294967295, not -1"),
+        ((1_000, 2**32), f"the maximum of hold_us must be from 0 to 4294967295, not {2**32}"),
     ],
 )
 def test_bounds_of_a_hold_that_there_cannot_be_are_refused(hold_us: tuple[int, int], says: str) -> None:

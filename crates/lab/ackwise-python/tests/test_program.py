@@ -48,7 +48,7 @@ def test_what_the_program_refuses_is_an_exception(lab: Program) -> None:
 def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     scenario = Scenario.load("scenarios/quick.toml")
     monkeypatch.setenv("ACKWISE_LAB", str(tmp_path / "lab"))
-    with pytest.raises(ProgramError, match="ACKWISE_LAB names .*/lab, which is no program"):
+    with pytest.raises(ProgramError, match="ACKWISE_LAB names .*/lab, which is not an executable file"):
         scenario.run(on="live")
     monkeypatch.delenv("ACKWISE_LAB")
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -216,4 +216,4 @@ def test_runs_with_errors_are_an_exception_with_the_results(lab: Program) -> Non
     assert said.endswith(f"ackwise-lab: {caught.value}")
     results = caught.value.results
     assert len(results) == len(results.errors) == 3
-    assert "exchanges were left when the time was over" in results.errors["baseline/cubic/1"][0]
+    assert "exchanges were left when the run ended" in results.errors["baseline/cubic/1"][0]

@@ -107,7 +107,7 @@ def test_a_wrong_change_is_refused(path: str, value: object, says: str) -> None:
 
 def test_values_of_other_types_are_refused() -> None:
     scenario = Scenario.load(QUICK)
-    with pytest.raises(TypeError, match=r"sweep\.seed\[1\]: a scenario has .* not set"):
+    with pytest.raises(TypeError, match=r"sweep\.seed\[1\]: a value must be .* not set"):
         scenario.with_(**{"sweep.seed": [1, {2}]})
     with pytest.raises(TypeError, match="node.*: a key must be a str, not int"):
         Scenario.from_dict({"node": [{1: "a"}]})
@@ -240,8 +240,8 @@ def test_a_scenario_of_radio_is_known_for_one_however_it_is_given() -> None:
         with pytest.raises(ScenarioError) as caught:
             make()
         assert str(caught.value) == (
-            f"{file}: this is a scenario of low-power radio, which is not run from Python\n"
-            "  `ackwise-lab run` does"
+            f"{file}: this is a scenario of low-power radio, which cannot be run from Python\n"
+            "  run it with `ackwise-lab run`"
         )
         assert caught.value.diagnostics == []
 

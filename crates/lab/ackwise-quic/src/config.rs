@@ -68,7 +68,7 @@ impl fmt::Display for ConfigError {
                 f,
                 "QUIC needs datagrams of {MIN_DATAGRAM} bytes (RFC 9000 §14), not {bytes}"
             ),
-            ConfigError::TooLarge(value) => write!(f, "{value} is more than QUIC can say"),
+            ConfigError::TooLarge(value) => write!(f, "{value} is more than QUIC can encode"),
         }
     }
 }

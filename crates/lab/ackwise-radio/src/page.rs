@@ -17,7 +17,7 @@ pub fn html(report: &RadioReport) -> String {
     let data = embed(&figures).unwrap_or_else(|_| "[]".to_owned());
     let mut main = String::new();
     if !figures.is_empty() {
-        main.push_str("<section><h2>Over the hops</h2><div class=\"figures\">");
+        main.push_str("<section><h2>By number of hops</h2><div class=\"figures\">");
         for figure in &figures {
             let _ = write!(
                 main,
@@ -78,7 +78,7 @@ fn table(group: &Group<'_>) -> String {
     for row in &group.rows {
         let cut = match row.unfinished() {
             0 => String::new(),
-            n => format!(" <small>{n} flows cut off</small>"),
+            n => format!(" <small>{n} flows unfinished</small>"),
         };
         let _ = write!(html, "<tr><th scope=\"row\">{}{cut}</th>", escape(row.arm));
         for column in &COLUMNS {
@@ -104,7 +104,7 @@ fn figures(groups: &[Group<'_>]) -> Vec<Figure> {
         }
         for (at, column) in COLUMNS[..3].iter().enumerate() {
             let title = format!(
-                "{} of {flows} flow{}",
+                "{} with {flows} flow{}",
                 column.head,
                 if flows == 1 { "" } else { "s" }
             );

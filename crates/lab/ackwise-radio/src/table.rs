@@ -184,7 +184,7 @@ pub fn table(report: &RadioReport, options: &TableOptions) -> String {
             };
             if row.unfinished() > 0 {
                 cut.push(format!(
-                    "! {}, {}: {} flows had not ended when their run did.\n",
+                    "! {}, {}: {} flows were unfinished when their run ended.\n",
                     row.arm,
                     group.title(),
                     row.unfinished()

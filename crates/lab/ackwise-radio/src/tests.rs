@@ -252,7 +252,7 @@ fn points_run_in_order_whatever_the_threads() {
         "policy = \"dac\"",
         "",
     );
-    let none = run_points(&s, &points, 2, &cancel, &|_| panic!("one has ended")).unwrap();
+    let none = run_points(&s, &points, 2, &cancel, &|_| panic!("a point has ended")).unwrap();
     assert_eq!(none, [const { None }; 6]);
 }
 
@@ -271,7 +271,7 @@ fn a_signal_ends_a_run() {
             std::thread::sleep(Duration::from_millis(50));
             options.cancel.store(true, Ordering::Relaxed);
         });
-        run(&s, &s.runs(), &options, &|_| panic!("one has ended"))
+        run(&s, &s.runs(), &options, &|_| panic!("a point has ended"))
     });
     assert_eq!(report.unwrap().runs, []);
 }

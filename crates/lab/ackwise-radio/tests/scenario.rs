@@ -22,19 +22,19 @@ fn mistakes_are_found_where_they_stand() {
     for (text, said) in [
         (
             format!("{places}positions = [[0, 0], [30, 0], [90, 0]]\n{flow}{ARM}"),
-            "t.toml:6:1: there is no way from node 0 to node 2: nodes 1 and 2, the nearest across the gap, are 60.0 m apart, and a radio reaches 50 m",
+            "t.toml:6:1: there is no path from node 0 to node 2: nodes 1 and 2, the nearest across the gap, are 60.0 m apart, and a radio reaches 50 m",
         ),
         (
             format!("{places}positions = [[0, 0], [30], [60, 0]]\n{flow}{ARM}"),
-            "t.toml:5:22: the position of node 1 is missing: it is a pair of numbers like [30, 0], metres",
+            "t.toml:5:22: the position of node 1 must be a pair of numbers in metres, e.g. [30, 0]",
         ),
         (
             format!("{places}positions = [[0, 0], [30, 0]]\n{flow}{ARM}"),
-            "t.toml:8:6: node 2 has no position; 'positions' has 2 nodes, from 0",
+            "t.toml:8:6: node 2 has no position; 'positions' has 2 nodes, numbered from 0",
         ),
         (
             format!("{places}{flow}{ARM}"),
-            "t.toml:4:12: 'positions' is missing: write positions = [[0, 0], [30, 0]], metres, a pair for each node",
+            "t.toml:4:12: 'positions' is missing: write a pair in metres for each node, e.g. positions = [[0, 0], [30, 0]]",
         ),
         (
             format!("{chain}spacing = 60\n{ARM}"),
@@ -50,7 +50,7 @@ fn mistakes_are_found_where_they_stand() {
         ),
         (
             format!("{chain}{ARM}model = {{ segment = \"80 B\" }}\n"),
-            "t.toml:7:9: a segment of 80 B makes a frame of 131 B, and a frame has 127 B at most; lower 'segment' by 4 B",
+            "t.toml:7:9: a segment of 80 B makes a frame of 131 B, and a frame may have 127 B; lower 'segment' by 4 B",
         ),
         (
             format!("{chain}min_be = 6\n{ARM}"),
@@ -62,7 +62,7 @@ fn mistakes_are_found_where_they_stand() {
         ),
         (
             format!("{chain}{ARM}radio = {{ mac_header = \"40 B\" }}\n"),
-            "t.toml:5:1: a segment of 48 B makes a frame of 128 B, and a frame has 127 B at most; lower 'segment' by 1 B",
+            "t.toml:5:1: a segment of 48 B makes a frame of 128 B, and a frame may have 127 B; lower 'segment' by 1 B",
         ),
         (
             format!("{chain}{ARM}radio = {{ mac_preset = \"inetmanet\" }}\n"),
@@ -74,11 +74,11 @@ fn mistakes_are_found_where_they_stand() {
         ),
         (
             format!("{chain}routing = \"static\"\n{ARM}radio = {{ hellos = true }}\n"),
-            "t.toml:8:20: 'hellos' is AODV's; drop it, or write routing = \"aodv\"",
+            "t.toml:8:20: 'hellos' needs AODV; remove it, or write routing = \"aodv\"",
         ),
         (
             format!("{chain}phase_lock = false\n{ARM}"),
-            "t.toml:5:14: 'phase_lock' is about radios that sleep; add e.g. wake_up = \"125 ms\"",
+            "t.toml:5:14: 'phase_lock' needs radios that sleep; add e.g. wake_up = \"125 ms\"",
         ),
         (
             format!("{chain}wake_up = \"3 ms\"\n{ARM}"),
@@ -86,7 +86,7 @@ fn mistakes_are_found_where_they_stand() {
         ),
         (
             chain.to_owned(),
-            "t.toml:1:1: nothing is compared; add [[arm]] with a name",
+            "t.toml:1:1: there is no arm; add [[arm]] with a name",
         ),
     ] {
         assert_eq!(mistake(&text), said, "{text}");
@@ -109,7 +109,7 @@ fn what_no_run_could_be_judged_by_is_refused() {
         ),
         (
             format!("[radio]\ntopology = \"grid\"\nhops = [31, 32]\n{ARM}"),
-            "t.toml:5:13: a grid of 32 hops a side has 1089 nodes, which are too many; 1024 at most",
+            "t.toml:5:13: a grid with 32 hops per side has 1089 nodes, and the limit is 1024",
         ),
         (
             format!("{chain}[energy]\nvoltage = 0\n{ARM}"),
@@ -117,7 +117,7 @@ fn what_no_run_could_be_judged_by_is_refused() {
         ),
         (
             format!("{chain}[energy]\ntx = 0\nrx = 0\nidle = 0\n{ARM}"),
-            "t.toml:5:1: a radio takes no energy to send, to receive and to listen, and a run is measured by its throughput per joule; give 'tx', 'rx' or 'idle' at least 0.001 mA",
+            "t.toml:5:1: a radio uses no energy to send, receive or listen, so throughput per joule is undefined; set 'tx', 'rx' or 'idle' to at least 0.001 mA",
         ),
     ] {
         assert_eq!(mistake(&text), said, "{text}");
@@ -133,7 +133,7 @@ fn a_hop_limit_counts_given_positions_too() {
     );
     assert_eq!(
         mistake(&text),
-        "t.toml:6:1: from node 0 to node 65 are 65 hops; the hop limit is 63"
+        "t.toml:6:1: the path from node 0 to node 65 has 65 hops, and the hop limit is 63"
     );
 }
 

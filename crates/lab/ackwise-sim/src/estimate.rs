@@ -79,7 +79,7 @@ pub(crate) fn check(
             let mb = |bytes: f64| format!("{:.0} MB", bytes / 1e6);
             return Err(SimError::TooLarge {
                 run: spec.id.clone(),
-                what: "of memory, with those that run beside it",
+                what: "of memory, with the runs in parallel",
                 needed: mb(at_once),
                 limit: mb(options.max_memory as f64),
                 mend: "use fewer flows, a longer [record] interval or series = false, fewer \
@@ -128,8 +128,8 @@ pub(crate) fn estimate(scenario: &Scenario, spec: &RunSpec) -> Result<Estimate, 
                 scenario,
                 &format!("flow.{}", flow.name),
                 &flow.name,
-                "meets no rate on its way, so that nothing holds it back; give a link a 'rate', \
-                 or the flow 'bytes' or a 'receive_buffer'",
+                "has no bounded rate on its path, so nothing limits it; give a link a 'rate', or the \
+                 flow 'bytes' or a 'receive_buffer'",
             ));
         }
         let segments = bits / 8.0 / f64::from(sender.mss);

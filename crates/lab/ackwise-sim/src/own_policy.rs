@@ -34,7 +34,7 @@ pub(crate) fn check(scenario: &Scenario, policies: &OwnPolicies) -> Result<(), S
         };
         let stack = |at: &&ackwise_scenario::Placement| at.environment == Environment::Stack;
         if arm.placements.is_empty() || arm.placements.iter().any(|at| stack(&at)) {
-            let what = "has no interface where a policy of your own could stand in; give it \
+            let what = "has no interface at which a policy of your own could run; give it \
                         `policy = \"none\"`, `at` and `link`, without environment = \"stack\"";
             return Err(SimError::about(scenario, name, what));
         }
@@ -46,7 +46,7 @@ pub(crate) fn check(scenario: &Scenario, policies: &OwnPolicies) -> Result<(), S
 pub(crate) fn notes(policies: &OwnPolicies) -> impl Iterator<Item = String> + '_ {
     policies.iter().map(|(arm, own)| {
         format!(
-            "In the arm '{arm}' the caller's policy '{}' decides, and not the one that the \
+            "In the arm '{arm}' the caller's policy '{}' decides instead of the one that the \
              scenario names.",
             own.name()
         )

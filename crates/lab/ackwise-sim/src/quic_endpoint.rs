@@ -78,7 +78,7 @@ impl QuicConfig {
     pub fn of(flow: &Flow, quic: &Quic, cc: &str, mtu: u32, seed: u64) -> Result<Self, String> {
         let congestion = congestion(cc).ok_or_else(|| {
             let have = CONGESTION_CONTROLS.join(", ");
-            format!("runs QUIC with '{cc}', which it does not have; choose among {have}")
+            format!("runs QUIC with '{cc}', which the simulator does not have for QUIC; choose one of {have}")
         })?;
         let datagram = u16::try_from(mtu.saturating_sub(HEADERS)).unwrap_or(u16::MAX);
         let quic = Config {

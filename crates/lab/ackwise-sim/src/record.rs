@@ -169,7 +169,7 @@ impl Part {
                 // Papers cut off bulk transfers on purpose.
                 if !matches!(app.kind, Kind::Bulk(_)) {
                     part.errors.push(format!(
-                        "flow '{}': {left} {what} were left when the time was over; make 'duration' longer",
+                        "flow '{}': {left} {what} were left when the run ended; make 'duration' longer",
                         flow.name
                     ));
                 }
@@ -183,7 +183,7 @@ impl Part {
         }
         if !content_ok {
             part.errors.push(format!(
-                "flow '{}': the receiver has other bytes than were sent; this is a bug in ackwise",
+                "flow '{}': the received bytes differ from those sent; this is a bug in ackwise",
                 flow.name
             ));
         }

@@ -187,8 +187,8 @@ fn run_one(
     let mut run = record::record(&scenario, spec, built, &recorder);
     if now < end {
         run.errors.push(format!(
-            "stopped at {} s, after {events} events: too many in all (raise --max-events), or \
-             without an end at this moment, which would be a bug in ackwise",
+            "stopped at {} s, after {events} events: either the run needs more (raise --max-events), \
+             or the simulator loops at this time, which would be a bug in ackwise",
             now as f64 / 1e9
         ));
     }
@@ -198,8 +198,8 @@ fn run_one(
 /// The context of the runs, common to all of them.
 fn context(scenario: &Scenario) -> RunContext {
     let mut notes = vec![
-        "Simulated: RTT are all samples that the senders took; a policy's deadlines are met to \
-         the nanosecond; contents are checked by their ranges of bytes."
+        "Simulated: round-trip times are all samples of the senders; a policy's deadlines are met to \
+         the nanosecond; contents are checked by their byte ranges."
             .to_owned(),
     ];
     let has = |app: fn(&App) -> bool| scenario.flows.iter().any(|flow| app(&flow.app));
@@ -208,8 +208,7 @@ fn context(scenario: &Scenario) -> RunContext {
     }
     if scenario.links.len() * 2 > MAX_QUEUES && scenario.record.series {
         notes.push(format!(
-            "Of the queues, the lengths over time of the {MAX_QUEUES} that most flows cross are \
-             recorded."
+            "Queue lengths over time are recorded for the {MAX_QUEUES} queues that most flows cross."
         ));
     }
     RunContext {

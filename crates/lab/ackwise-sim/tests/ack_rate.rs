@@ -76,7 +76,10 @@ fn the_receiver_sends_as_many_acks_as_it_is_asked_for() {
         for place in [DATAPATH, STACK] {
             let (unasked, asked) = asking(&format!("{{ segments = {segments} }}"), place);
             let (before, after) = (segments_an_ack(&unasked), segments_an_ack(&asked));
-            assert!((1.9..2.1).contains(&before), "nobody asks: {before}");
+            assert!(
+                (1.9..2.1).contains(&before),
+                "without a request: {before} segments per ACK"
+            );
             assert!(
                 after >= least && after <= f64::from(segments) + 1.0,
                 "{segments} were asked for: {after}; {place}"
@@ -131,7 +134,11 @@ fn losses_are_repaired_as_fast() {
     assert_eq!(asked.totals.bytes, 4_000_000);
     assert!(asked.totals.retransmits > 3, "there are losses");
     let timeouts = |run: &Run| run.totals.timeouts;
-    assert_eq!(timeouts(&asked), timeouts(&unasked), "no repair waits");
+    assert_eq!(
+        timeouts(&asked),
+        timeouts(&unasked),
+        "no retransmission waits for an ACK"
+    );
     let reasons = &asked.datapath.as_ref().expect("a datapath")["b/wan"]["reasons"];
     for reason in ["recovery", "sack"] {
         assert!(reasons[reason].as_u64() > Some(0), "{reasons}");

@@ -386,6 +386,6 @@ fn a_receiver_with_fewer_acks_from_the_start_is_refused() {
     let refused = run(&scenario, &RunOptions::default(), &mut |_| {})
         .expect_err("n is above 2")
         .to_string();
-    assert!(refused.contains("ACK Ratio is 2 at first"), "{refused}");
+    assert!(refused.contains("ACK Ratio starts at 2"), "{refused}");
     assert!(refused.contains("write set = { n = 2 }"), "{refused}");
 }

@@ -177,7 +177,7 @@ fn what_carries_news_leaves_whatever_it_says() {
         for reason in ["first", "start", "recovery"] {
             assert!(counter(run, reason) > 0, "{reason}: {:?}", run.datapath);
         }
-        assert_eq!(counter(run, "policy"), 0, "it let none out");
+        assert_eq!(counter(run, "policy"), 0, "the policy let no ACK out");
         assert_eq!(counter(run, "held"), counter(run, "withheld"));
         assert!(counter(run, "reemitted") > 0, "{:?}", run.datapath);
         withheld += counter(run, "withheld");
@@ -212,7 +212,7 @@ fn an_arm_without_a_place_for_it_is_refused() {
     let bare = Scenario::parse("own.toml", &bare).unwrap_or_else(|e| panic!("{e}"));
     for arm in ["baseline", "stack"] {
         let error = refused(&bare, arm).to_string();
-        assert!(error.contains("no interface where"), "{error}");
+        assert!(error.contains("no interface at which"), "{error}");
         assert!(error.contains("own.toml:"), "{error}");
     }
 }

@@ -365,14 +365,14 @@ link = "wan"
             vec![NETWORK, BULK, "[record]\ncapture = true\n"],
             "'capture' is not made",
         ),
-        (vec![&free, BULK], "'bulk' meets no rate on its way"),
+        (vec![&free, BULK], "'bulk' has no bounded rate on its path"),
         (
             vec![NETWORK, BULK, literal],
             "policy rate-limit-literal has to make the ACKs, which this environment cannot",
         ),
         (
             vec![NETWORK, BULK, two],
-            "there is another policy at 'receiver' on link 'wan'",
+            "the interface of 'receiver' on link 'wan' already has a policy",
         ),
     ] {
         let error = refused(&parts, &RunOptions::default());
@@ -412,12 +412,12 @@ fn sack_is_not_left_out_or_used_against_the_file() {
     let with =
         |cc: &str, more: &str| BULK.replace("app =", &format!("cc = \"{cc}\"\n{more}\napp ="));
     for (cc, more, said) in [
-        ("newreno", "socket = { sack = true }", "does without SACK"),
-        ("tahoe", "socket = { sack = true }", "does without SACK"),
+        ("newreno", "socket = { sack = true }", "does not use SACK"),
+        ("tahoe", "socket = { sack = true }", "does not use SACK"),
         (
             "cubic",
             "socket = { sack = true }\nmodel = { recovery = \"reno\" }",
-            "this 'recovery' does without SACK",
+            "this 'recovery' does not use SACK",
         ),
         ("sack", "socket = { sack = false }", "needs SACK"),
     ] {

@@ -69,7 +69,10 @@ fn tahoe_goes_back() {
     net.run_until(100 * MS);
     assert_eq!(at(&net, 100), [10, 11, 0], "0 is not negative: -0");
     assert_eq!(segments(&net), (1, 5));
-    assert!(net.data().last().unwrap().2, "but it was sent before");
+    assert!(
+        net.data().last().unwrap().2,
+        "it was sent before, so it counts as a retransmission"
+    );
     net.run_until(200 * MS);
     // Duplicates of 10 and 11; then 0 fills the hole up to 5. Slow start from there: 6 arrived
     // long ago, and is retransmitted.

@@ -87,7 +87,10 @@ fn transfer(mut net: Net, bytes: u64) -> Result<Net, TestCaseError> {
     let patience = 30 * 120 * SECOND;
     let mut moved_at = 0;
     while !net.sender.is_done() {
-        prop_assert!(net.step(u64::MAX), "nothing more will happen");
+        prop_assert!(
+            net.step(u64::MAX),
+            "no event is left, and the sender is not done"
+        );
         let now = (net.receiver.delivered(), net.sender.acknowledged());
         prop_assert!(now.0 >= delivered && now.1 >= acknowledged, "went back");
         prop_assert!(now.1 <= now.0, "acknowledged what has not arrived");

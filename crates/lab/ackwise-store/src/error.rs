@@ -17,7 +17,7 @@ pub enum StoreError {
         source: io::Error,
     },
     /// A file is not a result.
-    #[error("{}: {why}; remove it, and run its run again", path.display())]
+    #[error("{}: {why}; remove this file and repeat its run", path.display())]
     Broken {
         /// The file.
         path: PathBuf,
@@ -32,7 +32,7 @@ pub enum StoreError {
     },
     /// There are results of several scenarios, engines or versions.
     #[error(
-        "{}: results of {} sets, and one report is of one; choose it by `--set`:\n{}",
+        "{}: results of {} sets, and a report is of one; choose it with `--set`:\n{}",
         path.display(),
         sets.len(),
         sets.join("\n")
@@ -44,7 +44,7 @@ pub enum StoreError {
         sets: Vec<String>,
     },
     /// No result belongs to the requested set.
-    #[error("{}: no results of the set '{asked}'; there are:\n{}", path.display(), sets.join("\n"))]
+    #[error("{}: no results of the set '{asked}'; the sets here are:\n{}", path.display(), sets.join("\n"))]
     NoSuchSet {
         /// The directory.
         path: PathBuf,

@@ -254,24 +254,35 @@ impl Entry {
         };
         let file = File::open(path).map_err(io(path))?;
         let reader = SerializedFileReader::new(file)
-            .map_err(|e| broken(format!("not a whole Parquet file ({e})")))?;
+            .map_err(|e| broken(format!("not a complete Parquet file ({e})")))?;
         let metadata = reader.metadata().file_metadata().key_value_metadata();
         let value = |name: &str| {
             let mut values = metadata.into_iter().flatten();
             values
                 .find(|it| it.key == name)
                 .and_then(|it| it.value.clone())
-                .ok_or_else(|| broken(format!("not a result of ackwise-lab: no '{name}'")))
+                .ok_or_else(|| {
+                    broken(format!(
+                        "not a result of ackwise-lab: its metadata has no '{name}'"
+                    ))
+                })
         };
         let place = value(PLACE)?;
         let place = place
             .split_once('/')
             .and_then(|(at, of)| Some((at.parse().ok()?, of.parse().ok()?)))
-            .ok_or_else(|| broken(format!("'{PLACE}' is '{place}'")))?;
+            .ok_or_else(|| {
+                broken(format!(
+                    "its '{PLACE}' is '{place}', not a place such as 3/8"
+                ))
+            })?;
         let report =
             Report::from_json(&value(RECORD)?).map_err(|e| broken(format!("its record: {e}")))?;
         if report.runs.len() != 1 {
-            return Err(broken(format!("{} runs and not one", report.runs.len())));
+            return Err(broken(format!(
+                "it has {} runs instead of one",
+                report.runs.len()
+            )));
         }
         Ok(Self {
             set: value(SET)?,

@@ -103,7 +103,11 @@ fn write_column(column: &mut SerializedColumnWriter<'_>, values: &Values) -> Res
             let known = cells.iter().flatten().copied();
             writer.write_batch(&known.collect::<Vec<_>>(), Some(&levels(cells)), None)?;
         }
-        _ => return Err(ParquetError::General("a column of another type".to_owned())),
+        _ => {
+            return Err(ParquetError::General(
+                "a column does not have the type of its values".to_owned(),
+            ));
+        }
     }
     Ok(())
 }

@@ -16,14 +16,14 @@ pub(super) const CASES: &[Case] = &[
         name: "ece-once",
         rfc: "RFC 3168 §6.1.3",
         level: Level::Must,
-        what: "a single ACK with ECE among ACKs without arrives",
+        what: "a single ACK with ECE among ACKs without it arrives",
         script: once,
     },
     Case {
         name: "ece-dctcp",
         rfc: "RFC 8257 §3.3",
         level: Level::Must,
-        what: "the bytes acknowledged under ECE, which DCTCP counts, are as the receiver said",
+        what: "the bytes acknowledged under ECE, which DCTCP counts, are as the receiver reported",
         script: dctcp,
     },
     Case {
@@ -44,7 +44,7 @@ pub(super) const CASES: &[Case] = &[
         name: "ce-on-ack",
         rfc: "RFC 3168 §5",
         level: Level::Should,
-        what: "an ACK that a router has marked arrives: the mark is told with it only",
+        what: "an ACK that a router has marked arrives: only it carries the mark",
         script: ce_on_ack,
     },
 ];

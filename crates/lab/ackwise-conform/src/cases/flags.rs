@@ -9,7 +9,7 @@ pub(super) const CASES: &[Case] = &[
         name: "fin",
         rfc: "RFC 9293 §3.6",
         level: Level::Must,
-        what: "a FIN arrives, although the receiver goes on to acknowledge",
+        what: "a FIN arrives, although the receiver continues to send ACKs",
         script: fin,
     },
     Case {
@@ -30,7 +30,7 @@ pub(super) const CASES: &[Case] = &[
         name: "reserved-bits",
         rfc: "RFC 9293 §3.1",
         level: Level::Should,
-        what: "an ACK with a reserved bit, whatever it will mean, arrives",
+        what: "an ACK with a reserved bit arrives, whatever the bit will mean",
         script: |variant| flagged(variant, flag::RESERVED),
     },
     Case {
@@ -44,7 +44,7 @@ pub(super) const CASES: &[Case] = &[
         name: "ack-sized-data",
         rfc: "RFC 9293 §3.7.4",
         level: Level::Must,
-        what: "segments with data that are as long as an ACK with timestamps arrive",
+        what: "segments with data arrive that are as long as an ACK with timestamps",
         script: ack_sized,
     },
     Case {

@@ -23,7 +23,7 @@ pub(super) const CASES: &[Case] = &[
         name: "lone-acks",
         rfc: "RFC 9293 §3.8.6.3",
         level: Level::Must,
-        what: "where ACKs are rare, each arrives in time",
+        what: "if ACKs are rare, each arrives in time",
         script: lone_acks,
     },
     Case {
@@ -79,7 +79,7 @@ pub(super) const CASES: &[Case] = &[
         name: "handshake-ack",
         rfc: "RFC 9293 §3.5",
         level: Level::Must,
-        what: "the ACK that completes a handshake arrives, behind ACKs of another connection",
+        what: "the ACK that completes a handshake arrives, even behind ACKs of another connection",
         script: handshake_ack,
     },
     Case {
@@ -93,14 +93,14 @@ pub(super) const CASES: &[Case] = &[
         name: "start",
         rfc: "RFC 5681 §3.1",
         level: Level::Should,
-        what: "while a flow starts each ACK arrives: the window grows by each (RFC 6928: 10 segments)",
+        what: "while a flow starts, each ACK arrives: each grows the window (RFC 6928: 10 segments)",
         script: start,
     },
     Case {
         name: "restart",
         rfc: "RFC 5681 §4.1",
         level: Level::Should,
-        what: "after an idle time the ACKs of the first ten segments arrive",
+        what: "after an idle time, the ACKs of the first ten segments arrive",
         script: restart,
     },
 ];

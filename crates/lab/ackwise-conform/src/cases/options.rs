@@ -41,7 +41,7 @@ pub(super) const CASES: &[Case] = &[
         name: "mptcp-data-ack",
         rfc: "RFC 8684 §3.3.2",
         level: Level::Must,
-        what: "a DATA_ACK that tells more, without more data on the subflow, arrives",
+        what: "a DATA_ACK that advances, without new data on the subflow, arrives",
         script: data_ack,
     },
     Case {
@@ -76,7 +76,7 @@ pub(super) const CASES: &[Case] = &[
         name: "malformed-option",
         rfc: "RFC 9293 §3.1",
         level: Level::Should,
-        what: "an ACK whose options cannot be read arrives as it is",
+        what: "an ACK whose options are malformed arrives unchanged",
         script: |variant| carried(variant, &[200, 1, 0, 0]),
     },
     Case {
@@ -90,7 +90,7 @@ pub(super) const CASES: &[Case] = &[
         name: "behind-ip-options",
         rfc: "RFC 8200 §4.6",
         level: Level::Should,
-        what: "the last ACK arrives if it lies behind IP options or an extension header",
+        what: "the last ACK arrives even if it is behind IP options or an extension header",
         script: behind_ip_options,
     },
 ];

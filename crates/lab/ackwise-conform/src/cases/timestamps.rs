@@ -23,14 +23,14 @@ pub(super) const CASES: &[Case] = &[
         name: "no-timestamp",
         rfc: "RFC 7323 §3.2",
         level: Level::Must,
-        what: "an ACK is not replaced by one that the sender drops for want of timestamps",
+        what: "an ACK is not replaced by one that the sender drops because it has no timestamps",
         script: |variant| without(variant, 10_000),
     },
     Case {
         name: "no-timestamp-high",
         rfc: "RFC 7323 §3.2",
         level: Level::Must,
-        what: "the same with timestamps above 2³¹",
+        what: "with timestamps above 2³¹, an ACK is not replaced by one without timestamps",
         script: |variant| without(variant, 0x9000_0000),
     },
 ];

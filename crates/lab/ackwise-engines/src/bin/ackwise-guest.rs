@@ -3,6 +3,8 @@
 
 fn main() {
     ackwise_engines::virt::run_if_guest();
-    eprintln!("ackwise-guest: runs only as the first program of a virtual machine");
+    eprintln!(
+        "ackwise-guest: this program is the first process of a virtual machine, and nothing else"
+    );
     std::process::exit(2);
 }

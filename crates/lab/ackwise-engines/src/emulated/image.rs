@@ -76,7 +76,7 @@ fn find(tool: &str) -> Result<PathBuf, LabError> {
         .map(|directory| directory.join(tool))
         .find(|candidate| candidate.is_file())
         .ok_or_else(|| LabError::Missing {
-            what: format!("`{tool}` is not installed; the emulated machine runs it"),
+            what: format!("`{tool}` is not installed, and the emulated machine needs it"),
             mend: "run scripts/setup, or install iproute2 and ethtool".to_owned(),
         })
 }

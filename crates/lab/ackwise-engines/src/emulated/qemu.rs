@@ -167,7 +167,7 @@ pub fn run(machine: &Machine, job: &Job, cancel: &AtomicBool) -> Result<Record, 
 fn not_started(error: io::Error) -> LabError {
     if error.kind() == io::ErrorKind::NotFound {
         return LabError::Missing {
-            what: format!("`{QEMU}` is not installed; the slow device is emulated with it"),
+            what: format!("`{QEMU}` is not installed, and the slow device is emulated with it"),
             mend: "run scripts/setup, or install qemu-system-x86".to_owned(),
         };
     }

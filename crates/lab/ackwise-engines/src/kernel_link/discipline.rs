@@ -41,7 +41,7 @@ pub(crate) fn refused(direction: &Direction) -> Option<(&'static str, String)> {
         Some(AckFilter::Cake { .. }) => {
             return Some((
                 "queue.ack_filter",
-                "the kernel has this `queue.ack_filter` in cake alone; add discipline = \"cake\""
+                "the kernel has this `queue.ack_filter` in cake only; add discipline = \"cake\""
                     .to_owned(),
             ));
         }
@@ -49,7 +49,7 @@ pub(crate) fn refused(direction: &Direction) -> Option<(&'static str, String)> {
         None => {}
     }
     if cake.is_some() && matches!(limit, QueueLimit::Packets(_)) {
-        let why = "cake's `queue.limit` is in bytes (of memory); write e.g. \"4 MB\"";
+        let why = "cake's `queue.limit` must be in bytes (of memory); write e.g. \"4 MB\"";
         return Some(("queue.limit", why.to_owned()));
     }
     if fq_codel.is_some_and(|it| it.ack_share.is_some()) {
@@ -59,7 +59,7 @@ pub(crate) fn refused(direction: &Direction) -> Option<(&'static str, String)> {
 }
 
 fn not_there(key: &'static str, whose: &str) -> (&'static str, String) {
-    let why = format!("`{key}` is nothing that {whose} has; leave it out");
+    let why = format!("{whose} has no `{key}`; leave it out");
     (key, why)
 }
 
@@ -352,7 +352,7 @@ mod tests {
         for (queue, why) in [
             (share, "queue.ack_share"),
             (cake, "in bytes"),
-            (filter, "in cake alone"),
+            (filter, "in cake only"),
             (first, "queue.acks_first"),
         ] {
             assert!(refused(&with(queue)).unwrap().1.contains(why));

@@ -162,7 +162,7 @@ impl LinkSpace {
                 }
                 for (device, netem) in netems {
                     let made = netem.add_to(device);
-                    made.map_err(LabError::os("cannot make a wire of netem"))?;
+                    made.map_err(LabError::os("cannot set up netem on a link"))?;
                 }
             }
             Ok(())
@@ -625,7 +625,7 @@ impl Watch {
             Err(error) => {
                 self.seen
                     .errors
-                    .push(format!("cannot look at queues: {error}"));
+                    .push(format!("cannot read the queues: {error}"));
                 self.next_look_ns = u64::MAX;
                 return;
             }
@@ -658,7 +658,7 @@ impl Watch {
         match self.ring.missed() {
             0 => {}
             missed => self.seen.errors.push(format!(
-                "{missed} frames were not seen; the counts are too low by these"
+                "{missed} frames were missed; the counts are too low by this number"
             )),
         }
         if let Err(error) = self.totals() {
@@ -686,7 +686,7 @@ impl Watch {
         let text = command::run("tc", &["-s", "-j", "qdisc", "show"])?;
         let all: Vec<serde_json::Value> =
             serde_json::from_str(&text).map_err(|error| LabError::Os {
-                what: "cannot understand what tc says of queues".to_owned(),
+                what: "cannot parse tc's output on queues".to_owned(),
                 source: error.into(),
             })?;
         for (from, direction) in self.seen.directions.iter_mut().enumerate() {

@@ -146,11 +146,11 @@ fn sides(places: &Places, ports: &[u16]) -> Vec<String> {
 pub(super) fn dropped(index: u32) -> Result<u64, LabError> {
     let text = command::run("tc", &["-s", "-j", "actions", "show", "action", "police"])?;
     let said: Value = serde_json::from_str(&text).map_err(|error| LabError::Os {
-        what: "cannot understand what tc says of policers".to_owned(),
+        what: "cannot parse tc's output on policers".to_owned(),
         source: error.into(),
     })?;
     find(&said, index).ok_or_else(|| LabError::Os {
-        what: "tc says nothing of a policer".to_owned(),
+        what: "a policer is missing in tc's output".to_owned(),
         source: std::io::ErrorKind::NotFound.into(),
     })
 }

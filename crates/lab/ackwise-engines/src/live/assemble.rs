@@ -98,7 +98,7 @@ impl Wired {
         let mut errors = report.errors;
         if report.missed > 0 {
             errors.push(format!(
-                "{} frames were missed by the sniffer; the counts are too low by these",
+                "the sniffer missed {} frames; the counts are too low by this number",
                 report.missed
             ));
         }
@@ -171,7 +171,7 @@ fn errors(measured: &Measured<'_>) -> Vec<String> {
         };
         for (end, refused) in emulated.refused.iter().enumerate().filter(|(_, n)| **n > 0) {
             errors.push(format!(
-                "link `{name}`: {refused} packets were refused by the interface of {}",
+                "link `{name}`: the interface of {} refused {refused} packets",
                 scenario.links[wired.link].between[end]
             ));
         }
@@ -186,8 +186,8 @@ fn errors(measured: &Measured<'_>) -> Vec<String> {
         let overloads = emulated.overloads;
         if overloads > windows / 50 {
             errors.push(format!(
-                "link `{}`: this machine is too slow for it; the emulator had to let frames wait \
-                 {overloads} times",
+                "link `{}`: this machine is too slow for this link; frames that were due had to \
+                 wait {overloads} times",
                 scenario.links[wired.link].name
             ));
         }

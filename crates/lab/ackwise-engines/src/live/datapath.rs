@@ -21,7 +21,7 @@ use crate::topology::Topology;
 pub(super) fn check(scenario: &Scenario, placement: &Placement) -> Result<(), LabError> {
     config(scenario, placement)?;
     if placement.obey_ack_rate {
-        let why = "'obey_ack_rate' is the simulator's; use --on sim".to_owned();
+        let why = "only the simulator has 'obey_ack_rate'; use `--on sim`".to_owned();
         return Err(LabError::Invalid(
             scenario.error_at(&placement.policy_span, why),
         ));
@@ -43,16 +43,17 @@ fn matches(scenario: &Scenario, placement: &Placement) -> Result<Matches, LabErr
     for flow in &scenario.flows[first..=last] {
         if !wanted(flow) && listens_at_data(flow) == at_data {
             return Err(invalid(format!(
-                "'flows' has to be flows that follow one another in the file, and '{}' stands \
-                 between them: the datapath knows them by a range of ports; move it, or give the \
-                 arm two places",
+                "'flows' must name flows that follow one another in the file, and '{}' is \
+                 between them: the datapath selects them by a range of ports; move it, or give \
+                 the arm two places",
                 flow.name
             )));
         }
         if wanted(flow) && listens_at_data(flow) != at_data {
             return Err(invalid(format!(
-                "'flows' has '{}' and '{}', of which one is asked and the other is sent to: the \
-                 datapath knows flows by the ports of one side; name one kind",
+                "'flows' has '{}' and '{}', one of which listens at the sender of the data and one \
+                 at the receiver: the datapath selects flows by the ports of one side; name one \
+                 kind",
                 scenario.flows[first].name, flow.name
             )));
         }
@@ -125,7 +126,7 @@ fn attach_one(
     placement: &Placement,
     topology: &Topology,
 ) -> Result<Attached, LabError> {
-    let unknown = |what: &str| LabError::Scenario(format!("an arm speaks of an unknown {what}"));
+    let unknown = |what: &str| LabError::Scenario(format!("an arm names an unknown {what}"));
     let node = scenario
         .nodes
         .iter()
@@ -273,7 +274,7 @@ mod tests {
     fn flows_that_ports_cannot_tell_apart_are_refused() {
         let why = |flows| matched("b", flows).unwrap_err().to_string();
         let between = why("[\"one\", \"four\"]");
-        assert!(between.contains("'two' stands between them"), "{between}");
+        assert!(between.contains("'two' is between them"), "{between}");
         let kinds = why("[\"two\", \"three\"]");
         assert!(kinds.contains("'two' and 'three'"), "{kinds}");
     }

@@ -390,9 +390,9 @@ fn paths(scenario: &Scenario, arm: &Arm, topology: &Topology) -> Result<Vec<Flow
                         .position(|link| link.name == placement.link)
                 })
                 .find(|&link| acks.iter().any(|hop| hop.link == link));
-            let last = data
-                .last()
-                .ok_or_else(|| LabError::Scenario(format!("flow `{}` goes nowhere", flow.name)))?;
+            let last = data.last().ok_or_else(|| {
+                LabError::Scenario(format!("flow `{}` crosses no link", flow.name))
+            })?;
             Ok(FlowPaths {
                 from,
                 to,

@@ -67,7 +67,7 @@ impl<'a> Incidents<'a> {
         tunnels: &mut [Tunnel],
     ) -> Result<(), LabError> {
         let unknown = |what: &str, name: &str| {
-            LabError::Scenario(format!("an incident speaks of an unknown {what} `{name}`"))
+            LabError::Scenario(format!("an incident names an unknown {what} `{name}`"))
         };
         match what {
             Event::PathMtu { link, mtu } => {

@@ -142,7 +142,7 @@ pub fn run(
 ) -> Result<Report, LabError> {
     check(scenario)?;
     for name in netns::remove_leftovers()? {
-        tracing::info!("removed {name}, left by a process that is no more");
+        tracing::info!("removed {name}, left by a process that no longer exists");
     }
     let runs = chosen(scenario, &options.only);
     let backend = preflight::choose_for_all(scenario, &runs, options.backend)?;

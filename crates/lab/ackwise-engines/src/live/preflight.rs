@@ -36,7 +36,7 @@ pub fn check(scenario: &Scenario) -> Result<(), LabError> {
 pub(super) fn check_with(scenario: &Scenario, clock: Clock) -> Result<(), LabError> {
     if !geteuid().is_root() {
         return Err(missing(
-            "the live engine makes network namespaces, and only root may",
+            "the live engine makes network namespaces, which needs root",
             "run it with sudo, or use `--on virtual` or `--on sim`",
         ));
     }
@@ -65,16 +65,13 @@ pub(super) fn check_with(scenario: &Scenario, clock: Clock) -> Result<(), LabErr
     }
     if scenario.links.iter().any(needs_shaping) && !Path::new(tap::CONTROL).exists() {
         return Err(missing(
-            format!(
-                "there is no {}, from which emulated links are made",
-                tap::CONTROL
-            ),
+            format!("there is no {}, which emulated links need", tap::CONTROL),
             "modprobe tun, or run in a container that has the device",
         ));
     }
     if let Some(link) = scenario.links.iter().find(|link| link.overhead != 14) {
         let why = format!(
-            "link `{}` has overhead = {}, and a real interface has the 14 bytes of Ethernet; \
+            "link `{}` has overhead = {}, but a real interface has Ethernet's 14 bytes; \
              leave it out, or use `--on sim`",
             link.name, link.overhead
         );
@@ -117,7 +114,7 @@ pub(crate) fn check_means(scenario: &Scenario, clock: Clock) -> Result<(), LabEr
     let emulated = emulated(scenario);
     if let Some(flow) = scenario.flows.iter().find(|flow| flow.quic.is_some()) {
         let why = format!(
-            "flow `{}` has transport = \"quic\", which the simulator alone runs; use `--on sim`",
+            "flow `{}` has transport = \"quic\", which only the simulator runs; use `--on sim`",
             flow.name
         );
         return refuse(scenario, &format!("flow.{}.transport", flow.name), why);
@@ -132,7 +129,7 @@ pub(crate) fn check_means(scenario: &Scenario, clock: Clock) -> Result<(), LabEr
         ];
         if let Some((key, _)) = simulated.iter().find(|(_, is_set)| *is_set) {
             let why = format!(
-                "flow `{}` has '{key}', which the simulator alone runs; use `--on sim`",
+                "flow `{}` has '{key}', which only the simulator has; use `--on sim`",
                 flow.name
             );
             return refuse(scenario, &format!("flow.{}.{key}", flow.name), why);
@@ -158,8 +155,8 @@ pub(crate) fn check_means(scenario: &Scenario, clock: Clock) -> Result<(), LabEr
                         None => ("reorder", "link"),
                     };
                     let why = format!(
-                        "`{key}` in {at} needs the kernel's queues, and `{other}` of this {whose} \
-                         the emulator; leave one out, or use `--on sim`"
+                        "`{key}` in {at} needs the kernel's queues, but `{other}` of this {whose} \
+                         needs the emulator; leave one of them out, or use `--on sim`"
                     );
                     (key, why)
                 }
@@ -172,8 +169,8 @@ pub(crate) fn check_means(scenario: &Scenario, clock: Clock) -> Result<(), LabEr
                 (Clock::Real, refused) => {
                     let others = if refused.is_none() { "virtual" } else { "sim" };
                     let why = format!(
-                        "`{key}` in {at} is more than the drop-tail queues of this engine can \
-                         do; use `--on {others}`"
+                        "`{key}` in {at} needs more than the drop-tail queues of this engine; \
+                         use `--on {others}`"
                     );
                     (key, why)
                 }
@@ -205,8 +202,8 @@ fn check_stack(scenario: &Scenario) -> Result<(), LabError> {
     match places.find(|place| place.environment == Environment::Stack) {
         Some(place) if get_sysctl(stack::POLICY).is_err() => Err(missing(
             format!(
-                "policy `{}` at `{}` has environment = \"stack\", and this kernel's TCP has no such \
-                 rule: there is no {}",
+                "policy `{}` at `{}` has environment = \"stack\", but this kernel's TCP has no ACK \
+                 policies: there is no sysctl {}",
                 place.policy,
                 place.node,
                 stack::POLICY
@@ -219,9 +216,8 @@ fn check_stack(scenario: &Scenario) -> Result<(), LabError> {
 }
 
 fn check_congestion_control(scenario: &Scenario) -> Result<(), LabError> {
-    let available = get_sysctl("net.ipv4.tcp_available_congestion_control").map_err(
-        LabError::os("cannot read which congestion controls there are"),
-    )?;
+    let available = get_sysctl("net.ipv4.tcp_available_congestion_control")
+        .map_err(LabError::os("cannot read the list of congestion controls"))?;
     let fixed = scenario
         .flows
         .iter()
@@ -268,13 +264,13 @@ pub(super) fn choose_backend(
     match wanted {
         LinkBackend::Emulator => Ok(LinkBackend::Emulator),
         LinkBackend::Netem if emulated.is_some() => Err(LabError::Scenario(format!(
-            "`{}` as this scenario has it is a thing of the emulator: the kernel's links neither \
-             follow a rate or a delay that changes, nor share a medium, nor police so; use the \
-             emulator, or leave it out",
+            "`{}` as this scenario sets it needs the emulator: the kernel's links cannot change their \
+             rate or delay, share a medium, or police in this way; use the emulator, or leave it \
+             out",
             emulated.unwrap_or_default()
         ))),
         LinkBackend::Netem if !topology::netem_can(scenario) => Err(LabError::Scenario(
-            "netem does not reorder by extra delay; use the emulator".to_owned(),
+            "netem cannot reorder by an extra delay; use the emulator".to_owned(),
         )),
         LinkBackend::Netem if !topology::kernel_has_netem()? => Err(missing(
             "this kernel has no netem",

@@ -28,7 +28,7 @@ pub(super) fn set(
             .nodes
             .iter()
             .position(|node| node.name == placement.node)
-            .ok_or_else(|| LabError::Scenario("an arm speaks of an unknown node".to_owned()))?;
+            .ok_or_else(|| LabError::Scenario("an arm names an unknown node".to_owned()))?;
         let policy = written(placement);
         let hold = placement.hold.map(|hold| hold.as_micros().to_string());
         topology.namespaces[node].inside(|| {

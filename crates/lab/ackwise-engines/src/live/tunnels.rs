@@ -115,7 +115,7 @@ pub(super) fn start(
     }
     while let Some(tunnel) = tunnels.iter().find(|tunnel| !tunnel.is_up()) {
         if now_ns() >= until_ns {
-            let why = "the ends do not hear each other";
+            let why = "the two ends do not reach each other";
             return Err(LabError::Run(format!(
                 "the tunnel over {}: {why}",
                 tunnel.name

@@ -61,7 +61,7 @@ pub(super) fn compare(sent: &Ledger, received: &Ledger, errors: &mut Vec<String>
             .is_some_and(|theirs| theirs.bytes == mine.bytes && theirs.sha256 == mine.sha256);
         if let Some(theirs) = received.get(port).filter(|_| !same) {
             errors.push(format!(
-                "the receiver got other bytes than were sent ({} of {} bytes)",
+                "the received bytes differ from those sent ({} of {} bytes arrived)",
                 theirs.bytes, mine.bytes
             ));
         }
@@ -155,7 +155,7 @@ fn send(
     });
     if outcome.errors.is_empty() && bytes.is_some() && left > 0 {
         outcome.errors.push(format!(
-            "{left} bytes were left to send when the time was over; make `duration` longer"
+            "{left} bytes were left to send when the run ended; make `duration` longer"
         ));
     }
     outcome

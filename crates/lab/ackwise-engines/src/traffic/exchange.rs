@@ -116,7 +116,7 @@ fn ask(job: &Job, index: u32, size: Exchange, live: &Live, limits: &Limits) -> O
             .sleep_until(job.start_ns)
             .map_err(|error| error.to_string())?;
         let mut connection = connect(job, &job.to, false, limits)?;
-        let said = |error: io::Error| format!("asking: {error}");
+        let said = |error: io::Error| format!("the client: {error}");
         connection.no_delay().map_err(said)?;
         outcome.first_ns = Some(now_ns());
         while size.count.is_none_or(|count| begun < count) && now_ns() < job.stop_ns {
@@ -124,7 +124,7 @@ fn ask(job: &Job, index: u32, size: Exchange, live: &Live, limits: &Limits) -> O
             let asked = now_ns();
             put(&mut connection, &mut producer, size.request).map_err(said)?;
             if !get(&mut connection, &mut tally, size.response).map_err(said)? {
-                return Err("asking: the answering side ended early".to_owned());
+                return Err("the client: the server ended the connection early".to_owned());
             }
             let answered = now_ns();
             live.received(usize::try_from(size.response).unwrap_or(usize::MAX));
@@ -149,7 +149,7 @@ fn ask(job: &Job, index: u32, size: Exchange, live: &Live, limits: &Limits) -> O
             let left = size.count.map_or(0, |count| count - begun);
             if left > 0 {
                 outcome.errors.push(format!(
-                    "{left} exchanges were left when the time was over; make `duration` longer"
+                    "{left} exchanges were left when the run ended; make `duration` longer"
                 ));
             }
         }
@@ -161,7 +161,7 @@ fn ask(job: &Job, index: u32, size: Exchange, live: &Live, limits: &Limits) -> O
     if !ok && outcome.errors.is_empty() {
         outcome
             .errors
-            .push("the answers are not what was sent".to_owned());
+            .push("the received answers differ from those sent".to_owned());
     }
     outcome.bytes = got.bytes;
     outcome.content = Some(Content {

@@ -126,9 +126,9 @@ impl Process {
         self.output
             .seek(SeekFrom::Start(0))
             .and_then(|_| self.output.read_to_string(&mut text))
-            .map_err(|error| format!("cannot read what iperf3 said: {error}"))?;
+            .map_err(|error| format!("cannot read iperf3's output: {error}"))?;
         let report: Value = serde_json::from_str(&text)
-            .map_err(|error| format!("iperf3 said no JSON ({error})"))?;
+            .map_err(|error| format!("iperf3's output is not JSON ({error})"))?;
         match report.get("error").and_then(Value::as_str) {
             Some(error) => Err(format!("iperf3: {error}")),
             None => Ok(report),

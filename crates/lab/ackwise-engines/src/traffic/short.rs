@@ -71,7 +71,7 @@ pub(super) fn run(
         let begun = shared.next.load(Ordering::Relaxed).min(order.len());
         if begun < order.len() && outcome.errors.is_empty() {
             outcome.errors.push(format!(
-                "{} transfers were left when the time was over; make `duration` longer",
+                "{} transfers were left when the run ended; make `duration` longer",
                 order.len() - begun
             ));
         }
@@ -132,7 +132,8 @@ fn send(shared: &Shared<'_>) -> Outcome {
                 if !same {
                     outcome
                         .errors
-                        .push(format!("transfer {index} of {size} bytes arrived changed"));
+                        .push(format!(
+"the received bytes of transfer {index} ({size} bytes) differ from those sent"));
                 }
             }
             Err(error) => {
@@ -186,7 +187,7 @@ fn transfer(
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .remove(&port)
-        .ok_or("the receiver did not see its end")?;
+        .ok_or("the receiver did not see the end of the connection")?;
     let sent = producer.finish();
     *own += sent.own_cpu_ns;
     outcome.last_ns = outcome.last_ns.max(Some(arrival.at_ns));

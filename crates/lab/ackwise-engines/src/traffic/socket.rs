@@ -70,7 +70,7 @@ impl Limits {
         if now_ns() >= self.deadline_ns {
             return Err(io::Error::new(
                 io::ErrorKind::TimedOut,
-                "no end within the time allowed",
+                "not finished within the time allowed",
             ));
         }
         Ok(())

@@ -58,7 +58,7 @@ fn serve(directory: &Path) -> Result<(), LabError> {
     let text =
         fs::read_to_string(directory.join(JOB)).map_err(LabError::os("cannot read the job"))?;
     let job: Job = serde_json::from_str(&text).map_err(|error| LabError::Os {
-        what: "cannot understand the job".to_owned(),
+        what: "cannot parse the job".to_owned(),
         source: error.into(),
     })?;
     let answer = catch_unwind(AssertUnwindSafe(|| work(&job, directory)))

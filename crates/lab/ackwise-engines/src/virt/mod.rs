@@ -93,7 +93,9 @@ pub fn run(
     ackwise_uml::remove_leftovers();
     let init = match &options.init {
         Some(path) => path.clone(),
-        None => std::env::current_exe().map_err(LabError::os("cannot find this program"))?,
+        None => {
+            std::env::current_exe().map_err(LabError::os("cannot find the path of this program"))?
+        }
     };
     let cores = thread::available_parallelism().map_or(1, |count| count.get());
     let workers = options.jobs.unwrap_or(cores).clamp(1, specs.len().max(1));

@@ -137,10 +137,10 @@ pub fn assert_sound(run: &Run, rate_bps: f64, rtt_us: f64) {
     let rtt = totals.rtt_us.expect("round-trip times are sampled");
     assert!(
         rtt.min.unwrap_or(0.0) >= rtt_us,
-        "{rtt:?} beneath {rtt_us} µs"
+        "{rtt:?} is below the link's {rtt_us} µs"
     );
     assert!(totals.acks_on_wire > 0 && totals.data_segments > 0);
-    let acks = totals.acks.expect("ACKs are told apart");
+    let acks = totals.acks.expect("ACKs are counted by kind");
     assert_eq!(acks.total(), totals.acks_on_wire);
     // Every byte crossed in a segment of at most one MSS.
     assert!(totals.data_segments >= totals.bytes / 1460);

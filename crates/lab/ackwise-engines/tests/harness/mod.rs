@@ -253,7 +253,10 @@ pub fn consistent(what: &str, stats: &Stats) {
         "{what}: {runs} runs of withheld ACKs, {ended} of them ended, {unclear} unclear: {stats:#?}"
     );
     let reasons: u64 = stats.reasons.values().sum();
-    assert_eq!(reasons, stats.acks, "{what}: a reason for each: {stats:#?}");
+    assert_eq!(
+        reasons, stats.acks,
+        "{what}: each ACK must have one reason: {stats:#?}"
+    );
     assert_eq!(
         stats.reasons["held"] + stats.reasons["dropped"],
         stats.withheld,

@@ -547,6 +547,11 @@ impl Ran {
         assert!(content.ok, "{what}: {content:?}");
         assert_eq!(content.bytes, self.outcome.bytes, "{what}");
         // A live run has no guaranteed share of a machine: in three seconds it may get none.
-        exactly(|| assert!(self.outcome.bytes > 100_000, "{what}: hardly anything"));
+        exactly(|| {
+            assert!(
+                self.outcome.bytes > 100_000,
+                "{what}: fewer than 100 kB arrived"
+            )
+        });
     }
 }

@@ -25,22 +25,22 @@ def analyze(
     Parameters
     ----------
     capture : path-like or bytes
-        A file, or what is in one: pcap or pcapng, plain or compressed by gzip or zstd.
+        A file, or the contents of one: pcap or pcapng, plain or compressed by gzip or zstd.
     policies : iterable of str or Policy, optional
-        Which to try, e.g. ``['adaptive', 'every-n:n=4']``; five of them if left out.
+        The policies to try, e.g. ``['adaptive', 'every-n:n=4']``; a default set if left out.
     up, down, wifi : str, optional
         Rates of the uplink, the downlink and the Wi-Fi channel, e.g. ``'5 Mbit/s'``.
 
     Returns
     -------
     dict
-        What ``ackwise analyze --format json`` has for a file; ``docs/analyze.md`` explains it.
+        What ``ackwise analyze --format json`` prints for a file; ``docs/analyze.md`` explains it.
         ``file`` is ``'-'`` for bytes.
 
     Raises
     ------
     CaptureError
-        It cannot be read; the text is that of ``ackwise``.
+        The capture cannot be read; the text is that of ``ackwise``.
     PolicyError
         There is no such policy, or it does not take a parameter.
 

@@ -1,4 +1,4 @@
-"""What can go wrong, with the text that the programs print."""
+"""Exceptions, with the texts that the programs print."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Diagnostic(typing.NamedTuple):
 
 
 class Error(Exception):
-    """What every exception of this package is."""
+    """The base class of the exceptions of this package."""
 
 
 class ScenarioError(Error, ValueError):
-    """A scenario that cannot be read, has mistakes, or asks an engine for what it does not have.
+    """A scenario that cannot be read, has mistakes, or asks an engine for what it cannot do.
 
     Its text is that of ``ackwise-lab``: file, line and column, the line, and what is wrong.
 
@@ -60,7 +60,7 @@ class TooLargeError(Error, ValueError):
 
 
 class PolicyError(Error, ValueError):
-    """A policy or a parameter that there is not, or a value outside of its bounds."""
+    """A policy or a parameter that does not exist, or a value that is out of bounds."""
 
 
 class CaptureError(Error, ValueError):
@@ -81,7 +81,7 @@ class RunError(Error, RuntimeError):
     Parameters
     ----------
     message : str
-        How many of how many runs.
+        How many of the runs had errors.
     results : Results
         All runs; ``results.errors`` says what went wrong.
 

@@ -1,4 +1,4 @@
-"""What is compiled; the modules beside it are its documentation."""
+"""The compiled module, which the other modules of the package document."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

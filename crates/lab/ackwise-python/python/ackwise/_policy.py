@@ -11,28 +11,28 @@ from ackwise import _native
 
 @dataclasses.dataclass(frozen=True)
 class Event:
-    """An event of a flow, as a policy sees it. Facts that are 0 are not known.
+    """An event of a flow, as a policy sees it. A fact that is 0 is unknown.
 
     Attributes
     ----------
     kind : {'data', 'ack', 'deadline'}
-        A data segment was seen; an ACK is a candidate; a held ACK has left by itself.
+        A data segment was seen; an ACK may be withheld; a held ACK has left by itself.
     now_us : int
-        When, µs, on a clock that never goes back.
+        The time, µs, on a monotonic clock.
     flags : iterable of str
-        More about it. Of data: ``'out-of-order'``, ``'fills-gap'``, ``'ce'``, ``'psh'``,
+        Flags. Of data: ``'out-of-order'``, ``'fills-gap'``, ``'ce'``, ``'psh'``,
         ``'ack-ce-echo'``. Of an ACK: ``'must-send'``, ``'recovery'``, ``'holding'``, ``'others'``,
         ``'shared'``.
     bytes : int
         Of data: payload, B. Of an ACK: bytes newly covered since the last one that left, B.
     segments : int
-        The same in segments.
+        Of data: segments. Of an ACK: segments newly covered since the last one that left.
     len : int
         Of an ACK: its size from the IP header on, B.
     hops : int
-        Of data: hops that they took.
+        Of data: number of hops that it took.
     peer_wnd : int
-        Of data: the window that their sender advertises, B.
+        Of data: the window that its sender advertises, B.
     mss : int
         Payload of a full segment, B.
     rcv_wnd : int
@@ -40,7 +40,7 @@ class Event:
     srtt_us : int
         The smoothed round-trip time, µs.
     min_rtt_us : int
-        The least round-trip time of late, µs.
+        The recent minimum of the round-trip time, µs.
     hold_us : int
         The longest hold that the contract grants now, µs.
 
@@ -72,9 +72,9 @@ class Event:
         Parameters
         ----------
         now_us : int
-            When, µs.
+            The time, µs.
         segments : int
-            How many were aggregated.
+            How many segments were aggregated.
         **facts
             Other attributes; ``bytes`` is ``segments * mss`` if it is left out.
 
@@ -93,9 +93,9 @@ class Event:
         Parameters
         ----------
         now_us : int
-            When, µs.
+            The time, µs.
         segments : int
-            How many it newly covers since the last one that left.
+            How many segments it newly covers since the last ACK that left.
         **facts
             Other attributes; ``bytes`` is ``segments * mss`` if it is left out, ``len`` is 52.
 
@@ -110,12 +110,12 @@ class Event:
 
     @classmethod
     def deadline(cls, now_us: int = 0, **facts: typing.Any) -> Event:
-        """Return that a held ACK has left by itself.
+        """Return the event that a held ACK has left by itself.
 
         Parameters
         ----------
         now_us : int
-            When, µs.
+            The time, µs.
         **facts
             Other attributes.
 
@@ -132,20 +132,21 @@ _REASONS = dict(_native.reasons())
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What is to be done with an ACK, and why.
+    """What to do with an ACK, and why.
 
     Attributes
     ----------
     kind : {'send', 'hold', 'drop'}
-        It leaves; it is kept, and a newer one may replace it; a newer one is known to follow.
+        Send it; hold it, so that a newer one may replace it; drop it, since a newer one is known
+        to follow.
     hold_us : int or None
-        Of a hold: for how long at most, µs.
+        Of a hold: its maximum duration, µs.
     reason : str
-        The name that status, metrics and records have for it, e.g. ``'policy'`` or ``'held'``.
+        The reason's name in status, metrics and records, e.g. ``'policy'`` or ``'held'``.
     supersedes : bool
-        A held ACK of the flow need not leave any more.
+        Whether a held ACK of the flow need not leave any more.
     twice : bool
-        It must leave twice, since it duplicates an ACK that was held.
+        Whether it must leave twice, since it duplicates an ACK that was held.
     """
 
     kind: str
@@ -163,13 +164,13 @@ class Verdict:
 class FlowPolicy(typing.Protocol):
     """A policy of your own, for one flow: any object with this method.
 
-    :meth:`Scenario.run` takes what makes one (``policies={"arm": MyPolicy}``), and asks it in the
-    simulator where a datapath would ask a policy. The contract stays in force around it: an ACK
-    that carries news leaves, whatever it says, and D bounds every hold.
+    :meth:`Scenario.run` takes a callable that makes one (``policies={"arm": MyPolicy}``), and the
+    simulator asks it where a datapath would ask a policy. The contract stays in force around it:
+    an ACK that carries news leaves, whatever the policy says, and D bounds every hold.
 
-    Two attributes may be there, too. ``sees_data = False``: it is told of ACKs and deadlines alone.
-    ``reads_time = False``: :attr:`Event.now_us` is 0, and nobody asks a clock for its sake; so are
-    some of the policies of :func:`policies`, and the contract, too, knows less then.
+    Two attributes are optional. With ``sees_data = False`` it is told of ACKs and deadlines only.
+    With ``reads_time = False`` :attr:`Event.now_us` is 0, since no clock is read for it, as for
+    some of the policies of :func:`policies`; the contract, too, knows less then.
 
     Examples
     --------
@@ -200,9 +201,9 @@ class FlowPolicy(typing.Protocol):
         Returns
         -------
         Verdict
-            Of an ACK: ``Verdict("send")``; or ``Verdict("hold", us)``, for so many µs at most
-            (whole, 1 or more; D if left out), unless a newer ACK leaves before. What it returns
-            is not looked at for data, deadlines, and ACKs with the flag ``'must-send'``.
+            For an ACK: ``Verdict("send")``, or ``Verdict("hold", us)`` to hold it for at most that
+            many µs (a whole number, 1 or more; D if left out), unless a newer ACK leaves first.
+            Ignored for data, deadlines, and ACKs with the flag ``'must-send'``.
         """
 
 
@@ -218,7 +219,7 @@ class Param(typing.NamedTuple):
     description : str
         What it is.
     default, least, most : int
-        Its value if nothing is said, and its bounds.
+        Its default value, and its bounds.
     """
 
     name: str
@@ -230,7 +231,7 @@ class Param(typing.NamedTuple):
 
 
 class PolicyInfo(typing.NamedTuple):
-    """A policy that there is.
+    """A built-in policy.
 
     Attributes
     ----------
@@ -276,20 +277,20 @@ def policies() -> list[PolicyInfo]:
 class Policy:
     """A policy for one flow: the C code that the kernel runs, one event at a time.
 
-    It says what it would do; whether an ACK may be withheld at all says the contract, which
+    It says what it would do. Whether an ACK may be withheld at all is up to the contract, which
     :class:`Flow` applies.
 
     Parameters
     ----------
     name : str
-        Its name, or as programs write it: ``'every-n:n=8,warm=0'``.
+        Its name, or name and parameters as programs write them: ``'every-n:n=8,warm=0'``.
     **params : int
         Its parameters; :func:`policies` lists them.
 
     Raises
     ------
     PolicyError
-        There is no such policy or parameter, or a value is outside of its bounds.
+        There is no such policy or parameter, or a value is out of bounds.
 
     Examples
     --------
@@ -326,7 +327,7 @@ class Policy:
 
     @property
     def sees_data(self) -> bool:
-        """Whether it has to be told of data."""
+        """Whether it needs to see data."""
         return self._policy.sees_data
 
     @property
@@ -336,7 +337,7 @@ class Policy:
 
     @property
     def state(self) -> bytes:
-        """What it keeps of the flow: 64 bytes."""
+        """Its state of the flow: 64 bytes."""
         return bytes(self._policy.state)
 
     def step(self, event: Event) -> Verdict:
@@ -350,8 +351,8 @@ class Policy:
         Returns
         -------
         Verdict
-            What it says to an ACK, with the reason ``'held'``, ``'dropped'`` or ``'policy'``.
-            Data and deadlines only move the state: ``'send'`` with the reason ``'not-ack'``.
+            Its verdict on an ACK, with the reason ``'held'``, ``'dropped'`` or ``'policy'``.
+            Data and deadlines only change the state: ``'send'`` with the reason ``'not-ack'``.
 
         Raises
         ------
@@ -383,21 +384,21 @@ class Policy:
 
 
 class Flow:
-    """A flow under the contract: packets in, and what a datapath would do with each ACK.
+    """A flow under the contract: it takes packets, and says what a datapath would do with each ACK.
 
     Parameters
     ----------
     policy : Policy or str
-        The policy; its state is not touched, a flow has its own.
+        The policy; its state does not change, since a flow has its own.
     link : {'ip', 'ethernet'}
-        What the first byte of a packet belongs to.
+        The first header of a packet.
     hold_us : (int, int), optional
-        Least and largest hold, µs; 1,000 and 25,000 if left out.
+        Minimum and maximum hold, µs; 1,000 and 25,000 if left out.
 
     Raises
     ------
     ValueError
-        There is no such link, the largest hold is 0, or the least is above it.
+        There is no such link, the maximum hold is 0, or the minimum is above it.
 
     Examples
     --------
@@ -418,7 +419,7 @@ class Flow:
         hold_us: tuple[int, int] | None = None,
     ) -> None:
         if link not in ("ip", "ethernet"):
-            raise ValueError(f"there is no link '{link}'; there are ip and ethernet")
+            raise ValueError(f"there is no link '{link}'; choose 'ip' or 'ethernet'")
         named = Policy(policy) if isinstance(policy, str) else policy
         self._flow = _native.Flow(named._policy, link == "ethernet", hold_us)
 
@@ -428,9 +429,9 @@ class Flow:
         Parameters
         ----------
         packet : bytes
-            From the first header on.
+            The packet, from its first header on.
         now_us : int
-            When, µs.
+            The time, µs.
         """
         self._flow.data(packet, now_us)
 
@@ -440,12 +441,13 @@ class Flow:
         Parameters
         ----------
         packet : bytes
-            The packet. If so, :meth:`sent` is called with the held one, and then :meth:`ack`.
+            The packet. If the result is true, call :meth:`sent` with the held ACK and then
+            :meth:`ack`.
 
         Returns
         -------
         bool
-            Whether it says less than the held one.
+            Whether the packet says less than the held ACK.
         """
         return self._flow.releases(packet)
 
@@ -455,27 +457,27 @@ class Flow:
         Parameters
         ----------
         packet : bytes
-            From the first header on.
+            The packet, from its first header on.
         now_us : int
-            When, µs.
+            The time, µs.
 
         Returns
         -------
         Verdict or None
-            What is to be done, and why; ``None`` of the handshake, which passes.
+            What to do, and why; ``None`` for the handshake, which passes.
         """
         decided = self._flow.ack(packet, now_us)
         return None if decided is None else Verdict(*decided)
 
     def sent(self, packet: bytes, now_us: int) -> None:
-        """Take that a held ACK has left by itself.
+        """Note that a held ACK has left by itself.
 
         Parameters
         ----------
         packet : bytes
             That ACK.
         now_us : int
-            When, µs.
+            The time, µs.
         """
         self._flow.sent(packet, now_us)
 

@@ -38,8 +38,8 @@ def find() -> Path:
     if named:
         if not os.access(named, os.X_OK) or Path(named).is_dir():
             raise ProgramError(
-                f"ACKWISE_LAB names {named}, which is no program that can be run\n"
-                "  let it name ackwise-lab, or unset it"
+                f"ACKWISE_LAB names {named}, which is not an executable file\n"
+                "  set it to the path of ackwise-lab, or unset it"
             )
         return Path(named).absolute()
     beside = Path(sys.executable).parent / NAME
@@ -77,7 +77,7 @@ def run(
         text = output.read_text(encoding="utf-8") if output.exists() else ""
         said = said.replace(str(file), str(scenario.path))
     if not text:
-        message = _message(said) or f"{NAME} ended with exit code {code}, and said nothing"
+        message = _message(said) or f"{NAME} ended with exit code {code} and without a message"
         places = [(int(m[1]), int(m[2]), m[3]) for m in _PLACE.finditer(message)]
         if code == 2 and places:
             raise ScenarioError(message, places)

@@ -1,4 +1,4 @@
-"""How far the runs are: for a callback, or as a bar."""
+"""The progress of runs, for a callback or as a bar."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if typing.TYPE_CHECKING:
 
 
 class Progress(typing.NamedTuple):
-    """News of one run, of which several may be in progress.
+    """News of one run; several may be in progress.
 
     Attributes
     ----------
@@ -20,13 +20,13 @@ class Progress(typing.NamedTuple):
     run : str
         The run's id, e.g. ``'adaptive/cubic/1'``.
     number : int
-        Its place among all, from 0.
+        Its index among all runs, from 0.
     total : int
-        How many there are.
+        Number of runs.
     elapsed_s : float
-        How far it is, in seconds of the network's time.
+        How far the run is, in seconds of the network's time.
     duration_s : float
-        How long it takes in all, in seconds of the network's time.
+        How long the run takes in all, in seconds of the network's time.
     """
 
     state: str

@@ -1,4 +1,4 @@
-"""What runs gave, as tables."""
+"""The results of runs, as tables."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Column(typing.NamedTuple):
     Attributes
     ----------
     name : str
-        Its name; a unit other than one stands at its end, e.g. ``rtt_p50_us``.
+        Its name, which ends in the unit if it has one, e.g. ``rtt_p50_us``.
     type : {'int64', 'float64', 'bool', 'string', 'list<string>'}
         The type of its cells.
     nullable : bool
-        Whether a cell may be empty: an engine does not know everything.
+        Whether a cell may be empty, for what an engine does not know.
     unit : str
         Its unit, e.g. ``'bit/s'``; empty for counts, shares and texts.
     description : str
@@ -84,7 +84,7 @@ class Table:
         Parameters
         ----------
         requested_schema : object, optional
-            Not followed: the schema is that of :attr:`columns`.
+            Ignored: the schema is that of :attr:`columns`.
 
         Returns
         -------
@@ -167,8 +167,8 @@ class Table:
         Parameters
         ----------
         path : path-like
-            The file; what it has is replaced. Written by pyarrow, its fields have ``unit`` and
-            ``description`` in their metadata.
+            The file; existing contents are replaced. Written by pyarrow, its fields have ``unit``
+            and ``description`` in their metadata.
         """
         try:
             import pyarrow.parquet
@@ -252,7 +252,7 @@ class Results:
         Raises
         ------
         Error
-            It is no record that this version reads, or one of low-power radio.
+            The text is not a record that this version reads, or is one of low-power radio.
         """
         return cls(_native.Record.from_json(text))
 
@@ -294,7 +294,7 @@ class Results:
         Parameters
         ----------
         requested_schema : object, optional
-            Not followed.
+            Ignored.
 
         Returns
         -------
@@ -335,7 +335,7 @@ class Results:
 
     @property
     def errors(self) -> dict[str, list[str]]:
-        """What went wrong, by the ids of the runs; without those in which nothing did."""
+        """The errors by run id; runs without errors are left out."""
         return {run: errors for run, errors in self._record.errors() if errors}
 
     @property
@@ -379,7 +379,7 @@ class Results:
         Parameters
         ----------
         table : str
-            Which, as :meth:`table` takes it.
+            The table's name, as :meth:`table` takes it.
 
         Returns
         -------
@@ -405,7 +405,7 @@ class Results:
         Parameters
         ----------
         table : str
-            Which, as :meth:`table` takes it.
+            The table's name, as :meth:`table` takes it.
 
         Returns
         -------
@@ -420,7 +420,7 @@ class Results:
         Parameters
         ----------
         table : str
-            Which, as :meth:`table` takes it.
+            The table's name, as :meth:`table` takes it.
 
         Returns
         -------
@@ -435,9 +435,9 @@ class Results:
         Parameters
         ----------
         path : path-like
-            The file; what it has is replaced.
+            The file; existing contents are replaced.
         table : str
-            Which, as :meth:`table` takes it.
+            The table's name, as :meth:`table` takes it.
         """
         self.table(table).to_parquet(path)
 
@@ -447,7 +447,7 @@ class Results:
         Parameters
         ----------
         table : str
-            Which, as :meth:`table` takes it.
+            The table's name, as :meth:`table` takes it.
 
         Returns
         -------

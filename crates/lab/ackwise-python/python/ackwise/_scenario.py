@@ -31,8 +31,8 @@ if typing.TYPE_CHECKING:
 class Scenario:
     """A scenario: a network, its traffic, and the arms that are compared.
 
-    Make one with :meth:`load`, :meth:`from_toml`, :meth:`from_dict` or :meth:`example`; it is
-    checked then. It does not change: :meth:`with_` returns another.
+    Make one with :meth:`load`, :meth:`from_toml`, :meth:`from_dict` or :meth:`example`, which
+    check it. It is immutable: :meth:`with_` returns another one.
 
     Parameters
     ----------
@@ -83,9 +83,9 @@ class Scenario:
         Parameters
         ----------
         text : str
-            As it would be in a file.
+            The text, as in a file.
         name : path-like
-            Stands for the file in errors; traces are looked for beside it.
+            The file name that errors show; traces are searched for next to it.
 
         Returns
         -------
@@ -119,7 +119,7 @@ class Scenario:
         tables : mapping of str
             The tables of a scenario file; ``[[link]]`` is a list of dicts with the key ``link``.
         name : path-like
-            Stands for the file in errors, whose places are those in :attr:`text`.
+            The file name that errors show; their places refer to :attr:`text`.
 
         Returns
         -------
@@ -167,10 +167,10 @@ class Scenario:
         Parameters
         ----------
         **changes : str, int, float, bool, list, dict or None
-            New values by their paths, as ``[sweep]`` writes them, and of every other key:
+            New values by path. Paths are those of ``[sweep]``, and of every other key:
             ``link.wan.forward.loss``, ``scenario.duration``, ``sweep.cc``, ``arm.tack.set.n``.
             ``link.*.both.delay`` changes all links. ``None`` removes a key. A path has dots, so
-            that it is written ``with_(**{"link.wan.forward.loss": "1 %"})``.
+            write ``with_(**{"link.wan.forward.loss": "1 %"})``.
 
         Returns
         -------
@@ -206,7 +206,7 @@ link 'wam'; did you mean 'wan'?
 
     @property
     def about(self) -> str:
-        """What it is about."""
+        """Its description."""
         return self._scenario.about
 
     @property
@@ -216,7 +216,7 @@ link 'wam'; did you mean 'wan'?
 
     @property
     def path(self) -> Path:
-        """The file, or the name that stands for it."""
+        """The file, or the name that was given instead."""
         return self._scenario.path
 
     @property
@@ -282,14 +282,14 @@ link 'wam'; did you mean 'wan'?
     ) -> Results:
         """Run the scenario.
 
-        On the simulator it is run in this process, without the interpreter's lock; Ctrl-C ends it.
-        ``'virtual'`` and ``'live'`` are run by the program ``ackwise-lab``, which is looked for
-        in the environment variable ``ACKWISE_LAB``, beside the interpreter and in ``PATH``.
+        The simulator runs in this process, without the interpreter's lock; Ctrl-C ends it.
+        ``'virtual'`` and ``'live'`` run the program ``ackwise-lab``, which is searched for in the
+        environment variable ``ACKWISE_LAB``, beside the interpreter and in ``PATH``.
 
         Parameters
         ----------
         on : {'sim', 'virtual', 'live'}
-            What runs it: the simulator; the real Linux stack in virtual time; this kernel, in
+            The engine: the simulator; the real Linux stack in virtual time; this kernel, in
             network namespaces and as root.
         cc, arms : str or sequence of str, optional
             Only these congestion controls and arms; ``*`` and ``?`` are patterns. All if left out.
@@ -298,7 +298,7 @@ link 'wam'; did you mean 'wan'?
         point : int or sequence of int, optional
             Only these drawn points.
         duration : str, float or timedelta, optional
-            How long traffic flows, instead of what the scenario says: ``'10 s'``, or seconds.
+            How long traffic flows, instead of the scenario's duration: ``'10 s'``, or seconds.
         jobs : int, optional
             How many runs at the same time, 65,535 at most; one for each core if left out or 0.
         max_events : int, optional
@@ -308,13 +308,13 @@ link 'wam'; did you mean 'wan'?
         kernel : path-like, optional
             The kernel that runs in virtual time: ``'6.12'``, ``'7'``, or an image.
         policies : mapping of str to callable, optional
-            Policies of your own, by the names of arms. In such an arm what the callable returns
-            for each flow, a :class:`FlowPolicy`, is asked instead of the policy that the scenario
-            names there (write ``policy = "none"``); ``at``, ``link``, ``flows`` and the bounds of
-            a hold count as ever. On the simulator alone, one run at a time. An exception ends the
-            runs, and comes out of this method.
+            Policies of your own, by the names of arms. In such an arm, the callable returns a
+            :class:`FlowPolicy` for each flow, which is asked instead of the policy that the
+            scenario names there (write ``policy = "none"``); ``at``, ``link``, ``flows`` and the
+            bounds of a hold apply as usual. On the simulator only, one run at a time. An exception
+            ends the runs, and this method raises it.
         progress : bool or callable, optional
-            A function that is called with each :class:`Progress`; an exception of it ends the
+            A function that is called with each :class:`Progress`; an exception in it ends the
             runs. ``True`` or left out: a bar of tqdm, if that is installed and standard error is
             a terminal or this is a notebook. ``False``: none.
 
@@ -328,14 +328,14 @@ link 'wam'; did you mean 'wan'?
         ScenarioError
             Nothing matches, or the engine has no model of what the scenario asks for.
         TooLargeError
-            It would take more than a limit allows.
+            The runs would take more than a limit allows.
         RunError
             Runs had errors; the exception has the results.
         ProgramError
-            ``ackwise-lab`` is missing or has failed, or needs Linux where there is none.
+            ``ackwise-lab`` is missing or has failed, or the platform is not Linux.
         TypeError, ValueError
-            A limit is no number that it can be, or a policy of your own returned what is no
-            verdict.
+            A limit is not a valid number, or a policy of your own returned something that is not
+            a verdict.
 
         Examples
         --------
@@ -382,15 +382,15 @@ link 'wam'; did you mean 'wan'?
 def _own(
     policies: Policies, on: str, jobs: int | None
 ) -> list[tuple[str, str, Callable[[], FlowPolicy]]]:
-    """Return policies with their arms, and what records call them."""
+    """Return policies with their arms and their names in records."""
     if policies and on in ("virtual", "live"):
         raise ValueError(
-            f"policies of Python run on the simulator, and not on '{on}'\n"
-            "  for Linux write it in C: CONTRIBUTING.md, \"Add a policy\""
+            f"policies in Python run on the simulator, and not on '{on}'\n"
+            "  for Linux, write the policy in C: CONTRIBUTING.md, \"Add a policy\""
         )
     if policies and jobs not in (None, 1):
         raise ValueError(
-            f"jobs={jobs}: with policies of Python there is one run at a time, since the "
+            f"jobs={jobs}: with policies in Python there is one run at a time, since the "
             "interpreter has one lock\n  leave jobs out, or start several interpreters"
         )
     return [(arm, _called(make), make) for arm, make in policies.items()]

@@ -69,13 +69,13 @@ def _opened(plan: Plan) -> _native.Sweep:
     if not file.is_file():
         raise StoreError(
             f"{plan.into}: this worker does not see the scenario that the client put there\n"
-            "  name a directory that all machines share, by the same path"
+            "  name a directory that all machines share, under the same path"
         )
     opened = _native.Sweep(_native.Scenario.load(file), Path(plan.into))
     if opened.set != plan.set:
         raise StoreError(
-            f"the client makes the set {plan.set}, and this worker, with ackwise "
-            f"{_native.VERSION}, would make {opened.set}\n"
+            f"the client writes the set {plan.set}, and this worker, with ackwise "
+            f"{_native.VERSION}, would write {opened.set}\n"
             "  install the same version of ackwise everywhere"
         )
     return opened
@@ -237,11 +237,14 @@ class Driver:
             run = _opened(self._plan).id(places[0])
             raise Error(
                 f"{run}: the workers that ran it died, one after another ({error})\n"
-                "  their logs say why; a run that takes too much memory is one reason"
+                "  their logs say why; a run may take too much memory"
             ) from error
         if error is not None:
             raise error
-        raise Error(f"Dask has {future.status} a chunk of runs; the same call runs what is missing")
+        raise Error(
+            f"Dask reports a chunk of runs as {future.status}\n"
+            "  repeat the call, which runs what is missing"
+        )
 
 
 @typing.overload
@@ -298,9 +301,9 @@ def sweep(
     """Run a scenario on the simulator, on the workers of a Dask cluster.
 
     Each result is a file in a directory that all workers and the client share, named after what
-    determines it (``docs/clusters.md``). What is there is not run again: a sweep that was ended
-    goes on with the same call, and a worker that dies loses the runs that it was at, which others
-    run again. ``ackwise-lab run --into`` and this fill the same directory.
+    determines it (``docs/clusters.md``). Runs that have a result are not repeated, so the same
+    call resumes a sweep that was interrupted. If a worker dies, others repeat the runs that it was
+    executing. ``ackwise-lab run --into`` can fill the same directory.
 
     Workers get chunks of runs, which grow until less than 5 % of their time is lost between
     chunks; the measured times decide.
@@ -308,19 +311,19 @@ def sweep(
     Parameters
     ----------
     scenario : Scenario
-        The scenario. It is put into the directory, for the workers.
+        The scenario. A copy of it is written to the directory, for the workers.
     into : path-like
-        The directory; it is made if it is missing.
+        The directory; it is created if it does not exist.
     client : distributed.Client, optional
-        The cluster; the client that was made last if left out. Workers may come and go. Their
-        threads run one run each, so that ``--nthreads`` is the number of their cores.
+        The cluster; the client that was made last if left out. Workers may come and go. Each of
+        their threads executes one run at a time, so ``--nthreads`` should be the number of cores.
     cc, arms, seed, point, duration, max_events, progress : optional
-        As :meth:`Scenario.run` takes them; progress tells runs that have finished.
+        As :meth:`Scenario.run` takes them; progress is told of finished runs only.
     max_memory : int, optional
         Refuse a run that would take more memory than this, bytes.
     collect : bool
-        ``False``: read nothing back, and return ``None``. For more runs than a record in memory
-        can have; any reader of Parquet reads the directory.
+        ``False``: read nothing back, and return ``None``. For more runs than fit into a record in
+        memory; any reader of Parquet can read the directory.
 
     Returns
     -------
@@ -403,7 +406,9 @@ def _client(client: typing.Any) -> typing.Any:
     if client is None:
         client = distributed.default_client()
     if not isinstance(client, distributed.Client) or client.asynchronous:
-        raise TypeError(f"client: a distributed.Client that is not asynchronous, not {client!r}")
+        raise TypeError(
+            f"client must be a distributed.Client that is not asynchronous, not {client!r}"
+        )
     return client
 
 

@@ -25,9 +25,12 @@ fn newer_ways_and_shorter_ones_are_taken() {
     assert_eq!((router.routes[3].next, router.routes[3].hops), (1, 9));
     assert!(router.is_valid(3, 199) && !router.is_valid(3, 200));
     router.learn(3, way(2, 12, 11, 300), 200);
-    assert_eq!(router.routes[3].next, 2, "the shorter one has run out");
+    assert_eq!(router.routes[3].next, 2, "the shorter route has expired");
     router.learn(3, way(2, 12, 11, 250), 210);
-    assert!(router.is_valid(3, 299), "what is left is not cut");
+    assert!(
+        router.is_valid(3, 299),
+        "a remaining lifetime is not shortened"
+    );
 }
 
 #[test]
@@ -75,7 +78,10 @@ fn a_repair_searches_as_far_as_the_route_was_long() {
     for hops in [3, 11] {
         router.learn(3, way(1, hops, hops.into(), SECOND), 0);
         router.lose(1);
-        assert!(!router.repair(3, 0), "nobody uses it");
+        assert!(
+            !router.repair(3, 0),
+            "a route without users is not repaired"
+        );
         router.adopt(3, 2);
         assert_eq!(router.repair(3, 0), hops == 3);
     }

@@ -50,7 +50,7 @@ fn numbers(s: &Section<'_>, key: &str, most: usize) -> Vec<(usize, Span)> {
             }
             _ => s.error(
                 &item.span,
-                format!("'{key}' is a whole number, or a list of them"),
+                format!("'{key}' must be a whole number, or a list of whole numbers"),
             ),
         }
     }
@@ -86,7 +86,7 @@ pub(super) fn fields(
         let entry = root.span_of("flow");
         root.error(
             &entry,
-            "[[flow]] goes with topology = \"positions\"; chain, cross and grid have their own",
+            "[[flow]] needs topology = \"positions\"; chain, cross and grid have their own flows",
         );
     }
     if spacing > radio.range_m {
@@ -104,7 +104,7 @@ pub(super) fn fields(
             s.error(
                 &span,
                 format!(
-                    "a grid of {hops} hops a side has {} nodes, which are too many; {MAX_NODES} at most",
+                    "a grid with {hops} hops per side has {} nodes, and the limit is {MAX_NODES}",
                     side * side
                 ),
             );
@@ -202,7 +202,7 @@ fn positions(s: &Section<'_>) -> Vec<Option<(f64, f64)>> {
     let Some(list) = s.list("positions") else {
         if !s.has("positions") {
             let span = s.span_of("topology");
-            s.error(&span, "'positions' is missing: write positions = [[0, 0], [30, 0]], metres, a pair for each node");
+            s.error(&span, "'positions' is missing: write a pair in metres for each node, e.g. positions = [[0, 0], [30, 0]]");
         }
         return Vec::new();
     };
@@ -223,7 +223,7 @@ fn positions(s: &Section<'_>) -> Vec<Option<(f64, f64)>> {
                 places.push(None);
                 s.error(
                     &item.span,
-                    format!("the position of node {index} is missing: it is a pair of numbers like [30, 0], metres"),
+                    format!("the position of node {index} must be a pair of numbers in metres, e.g. [30, 0]"),
                 );
             }
         }
@@ -249,17 +249,25 @@ fn flows(root: &Section<'_>, nodes: usize) -> Vec<(RadioFlow, Span)> {
             }
             s.error(
                 &s.span_of(key),
-                format!("node {number} has no position; 'positions' has {nodes} nodes, from 0"),
+                format!(
+                    "node {number} has no position; 'positions' has {nodes} nodes, numbered from 0"
+                ),
             );
             None
         };
         match (node("from"), node("to")) {
             (Some(from), Some(to)) if from == to => {
-                s.error(&s.span_of("to"), format!("node {to} would send to itself"));
+                s.error(
+                    &s.span_of("to"),
+                    format!("node {to} would send to itself; 'to' must be another node"),
+                );
             }
             (Some(from), Some(to)) => flows.push((RadioFlow { from, to }, span.clone())),
             _ if s.has("from") && s.has("to") => {}
-            _ => s.error(span, "a flow has 'from' and 'to', numbers of nodes"),
+            _ => s.error(
+                span,
+                "a flow needs 'from' and 'to', each the number of a node",
+            ),
         }
     }
     flows
@@ -278,7 +286,7 @@ fn check_ways(
             Some(hops) if hops > MAX_HOPS => root.error(
                 span,
                 format!(
-                    "from node {} to node {} are {hops} hops; the hop limit is {MAX_HOPS}",
+                    "the path from node {} to node {} has {hops} hops, and the hop limit is {MAX_HOPS}",
                     flow.from, flow.to
                 ),
             ),
@@ -288,7 +296,7 @@ fn check_ways(
                 root.error(
                     span,
                     format!(
-                        "there is no way from node {} to node {}: nodes {a} and {b}, the nearest across the gap, are {metres:.1} m apart, and a radio reaches {} m",
+                        "there is no path from node {} to node {}: nodes {a} and {b}, the nearest across the gap, are {metres:.1} m apart, and a radio reaches {} m",
                         flow.from, flow.to, radio.range_m
                     ),
                 );

@@ -125,7 +125,7 @@ fn scenario(tree: &Table, source: &Source, errors: &RefCell<Collector>) -> Optio
     if silent && errors.borrow().is_empty() {
         root.error(
             radio_span,
-            "nobody sends; add [[flow]] with 'from' and 'to'",
+            "there is no flow; add [[flow]] with 'from' and 'to'",
         );
     }
     Some(RadioScenario {
@@ -198,7 +198,7 @@ fn radios(s: &Section<'_>, d: &RadioModel) -> RadioModel {
         if asked == Some(true) && routing == Routing::Static {
             s.error(
                 &s.span_of(key),
-                format!("'{key}' is AODV's; drop it, or write routing = \"aodv\""),
+                format!("'{key}' needs AODV; remove it, or write routing = \"aodv\""),
             );
         }
         asked.unwrap_or(otherwise)
@@ -260,7 +260,7 @@ fn sleep(s: &Section<'_>, d: Option<&SleepModel>) -> Option<SleepModel> {
         if phase_lock.is_some() && !s.has("wake_up") {
             s.error(
                 &s.span_of("phase_lock"),
-                "'phase_lock' is about radios that sleep; add e.g. wake_up = \"125 ms\"",
+                "'phase_lock' needs radios that sleep; add e.g. wake_up = \"125 ms\"",
             );
         }
         return None;
@@ -290,7 +290,7 @@ fn energy(model: &mut EnergyModel, table: &Table, span: &Span, errors: &RefCell<
         s.error(
             span,
             format!(
-                "a radio takes no energy to send, to receive and to listen, and a run is measured by its throughput per joule; give 'tx', 'rx' or 'idle' at least {MIN_MA} mA"
+                "a radio uses no energy to send, receive or listen, so throughput per joule is undefined; set 'tx', 'rx' or 'idle' to at least {MIN_MA} mA"
             ),
         );
     }
@@ -307,7 +307,7 @@ fn arms(root: &Section<'_>, radio: &RadioModel) -> Vec<RadioArm> {
             root.errors,
         );
         let Some(name) = s.word("name") else {
-            s.error(span, "an arm has a name; add name = \"tcp\"");
+            s.error(span, "an arm needs a name; add e.g. name = \"tcp\"");
             continue;
         };
         if arms.iter().any(|arm| arm.name == name.text) {
@@ -331,7 +331,7 @@ fn arms(root: &Section<'_>, radio: &RadioModel) -> Vec<RadioArm> {
             s.error(
                 &s.span_of("model"),
                 format!(
-                    "a segment of {segment} B makes a frame of {bytes} B, and a frame has {MAX_BYTES} B at most; lower 'segment' by {} B",
+                    "a segment of {segment} B makes a frame of {bytes} B, and a frame may have {MAX_BYTES} B; lower 'segment' by {} B",
                     bytes - MAX_BYTES
                 ),
             );
@@ -350,7 +350,7 @@ fn arms(root: &Section<'_>, radio: &RadioModel) -> Vec<RadioArm> {
         });
     }
     if arms.is_empty() {
-        root.error(&(0..0), "nothing is compared; add [[arm]] with a name");
+        root.error(&(0..0), "there is no arm; add [[arm]] with a name");
     }
     arms
 }

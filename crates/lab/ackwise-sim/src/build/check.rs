@@ -47,7 +47,7 @@ pub fn check(scenario: &Scenario, runs: &[RunSpec]) -> Result<(), SimError> {
                 &flow.name,
                 &format!(
                     "{runs} with '{cc}', which the simulator has no model of (it has {have}); \
-                     choose among these, e.g. with --cc"
+                     choose one of these, e.g. with --cc"
                 ),
             ));
         }
@@ -96,8 +96,8 @@ pub(super) fn boxes(scenario: &Scenario) -> Result<(), SimError> {
         {
             let flow = scenario.flows.iter().find(|flow| flow.name == *name);
             if flow.is_some_and(|flow| matches!(flow.app, App::ShortFlows { .. })) {
-                let what = "is a flow of many connections, which a box of the simulator cannot \
-                            pick out; let the box work on all flows, or use app = \"bulk\"";
+                let what = "opens a connection per transfer, and the simulator's police, shape and mux \
+                            cannot select these; leave 'flows' out there, or use app = \"bulk\"";
                 let path = format!("flow.{name}");
                 return Err(SimError::at(scenario, &path, name, what));
             }

@@ -82,8 +82,8 @@ pub(super) fn check_ack_ratio(scenario: &Scenario, arm: &Arm, flow: &Flow) -> Re
         return Ok(());
     }
     let message = format!(
-        "flow `{}` has 'ack_congestion_control', whose ACK Ratio is 2 at first: what covers more \
-         than that counts as a lost ACK, and n is {n}; write set = {{ n = 2 }}",
+        "flow `{}` has 'ack_congestion_control', whose ACK Ratio starts at 2: an ACK that covers more \
+         segments counts as a lost ACK, and n is {n}; write set = {{ n = 2 }}",
         flow.name
     );
     Err(scenario.error_at(&place.policy_span, message).into())
@@ -104,7 +104,10 @@ pub(super) fn stack_policy(
         return Ok(None);
     };
     if at.next().is_some() {
-        let message = format!("there is another policy in the stack of '{}'", flow.to);
+        let message = format!(
+            "the stack of '{}' already has a policy; remove one of the two",
+            flow.to
+        );
         return Err(scenario.error_at(&placement.policy_span, message).into());
     }
     let scaling = flow.socket.window_scaling.unwrap_or(true);
@@ -144,7 +147,7 @@ pub(super) fn interface_policies(
             lines[out].place(true, number, leaving) & lines[out ^ 1].place(false, number, entering);
         if !placed {
             let message = format!(
-                "there is another policy at '{}' on link '{}'; an interface has one",
+                "the interface of '{}' on link '{}' already has a policy; remove one of the two",
                 placement.node, placement.link
             );
             return Err(scenario.error_at(&placement.policy_span, message).into());

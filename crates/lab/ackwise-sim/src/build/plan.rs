@@ -70,7 +70,7 @@ impl<'a> Plan<'a> {
                 &format!("flow.{}", flow.name),
                 &flow.name,
                 &format!(
-                    "finds no way from '{}' to '{}'; add a [[link]]",
+                    "has no path from '{}' to '{}'; add a [[link]]",
                     flow.from, flow.to
                 ),
             )),

@@ -134,7 +134,11 @@ mod tests {
             assert_eq!(said, Some(AckRate::Every(16)));
         }
         let last = state.on_segment(&FIXED, windows(100), 3500, true);
-        assert_eq!(last, Some(AckRate::Now), "the tail is not to wait");
+        assert_eq!(
+            last,
+            Some(AckRate::Now),
+            "the last segment asks for an ACK at once"
+        );
         state.on_ack(999);
         let again = state.on_segment(&FIXED, windows(100), 4000, false);
         assert_eq!(again, Some(AckRate::Every(16)));
@@ -155,7 +159,7 @@ mod tests {
             said
         };
         assert_eq!(said(10, 1000, 1), Some(AckRate::Every(10)));
-        assert_eq!(said(11, 1000, 2), None, "less than a quarter");
+        assert_eq!(said(11, 1000, 2), None, "the change is less than a quarter");
         assert_eq!(said(13, 1000, 3), Some(AckRate::Every(13)));
         assert_eq!(said(15, 1000, 4), None);
         assert_eq!(said(200, 1000, 5), Some(AckRate::Every(16)), "the aim");

@@ -26,7 +26,7 @@ pub enum ConfigError {
     UnknownCongestionControl(String),
     /// The MTU leaves no room for data.
     #[error(
-        "an mtu of {mtu} leaves no payload beside {header} bytes of headers; raise the link's 'mtu'"
+        "an mtu of {mtu} leaves no room for payload after {header} bytes of headers; raise the link's 'mtu'"
     )]
     MtuTooSmall {
         /// The smallest MTU of the path, in bytes.
@@ -47,17 +47,19 @@ pub enum ConfigError {
         mtu: u32,
     },
     /// The requested recovery needs SACK, which another key turns off.
-    #[error("recovery = \"{recovery}\" needs SACK, which 'socket' turns off; drop one of the two")]
+    #[error(
+        "recovery = \"{recovery}\" needs SACK, which 'socket' turns off; remove one of the two"
+    )]
     NeedsSack {
         /// The requested recovery.
         recovery: &'static str,
     },
     /// The requested option works without SACK only.
-    #[error("{0} does without SACK, which 'socket' turns on; drop one of the two")]
+    #[error("{0} does not use SACK, which 'socket' turns on; remove one of the two")]
     WithoutSack(String),
     /// The congestion control works with SACK only.
     #[error(
-        "cc = \"{0}\" needs SACK, which 'socket' turns off or 'recovery' does without; drop one of the two"
+        "cc = \"{0}\" needs SACK, which 'socket' or 'recovery' turns off; remove one of the two"
     )]
     ControlNeedsSack(&'static str),
 }

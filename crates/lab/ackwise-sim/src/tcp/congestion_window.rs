@@ -163,7 +163,11 @@ mod tests {
     #[test]
     fn per_ack_counts_acks() {
         let (c, mut w) = window(Growth::PerAck, 1, 2000, 4000);
-        assert_eq!(after(&mut w, &c, 8000), 3000, "however much it covers");
+        assert_eq!(
+            after(&mut w, &c, 8000),
+            3000,
+            "an ACK counts once, whatever it covers"
+        );
         assert_eq!(after(&mut w, &c, 1), 4000);
         // 4 + 1/4 + 1/4.25 + 1/4.4853 + 1/4.7083 = 4.9206: fractions add up.
         let sizes: Vec<u64> = (0..4).map(|_| after(&mut w, &c, 1000)).collect();
@@ -196,7 +200,11 @@ mod tests {
         assert_eq!(after(&mut w, &c, 2000), 4000);
         // One to the threshold, the other three count.
         assert_eq!(after(&mut w, &c, 4000), 5000);
-        assert_eq!(after(&mut w, &c, 2000), 6000, "five of five");
+        assert_eq!(
+            after(&mut w, &c, 2000),
+            6000,
+            "five segments of the five that the next step needs"
+        );
         assert_eq!(
             after(&mut w, &c, 13_000),
             8000,
@@ -211,7 +219,7 @@ mod tests {
         assert_eq!(after(&mut w, &c, 500), 2500);
         assert_eq!(after(&mut w, &c, 8000), 4500, "L = 2");
         w.grow_reno(&c, 8000, true);
-        assert_eq!(w.cwnd, 5500, "one after a timeout");
+        assert_eq!(w.cwnd, 5500, "one segment after a timeout");
         w.set(10_000);
         assert_eq!(after(&mut w, &c, 9_999), 10_000);
         assert_eq!(after(&mut w, &c, 1), 11_000);

@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(d.deadline(), 210 * MS);
         // Half a segment does not count as the second.
         assert!(!d.on_data(&c, &next(1448 + 700), 30 * MS));
-        assert_eq!(d.deadline(), 210 * MS, "not put off");
+        assert_eq!(d.deadline(), 210 * MS, "the deadline is not postponed");
         assert!(d.on_data(&c, &next(2 * 1448), 40 * MS));
         d.on_ack_sent();
         assert_eq!(d.deadline(), NEVER);

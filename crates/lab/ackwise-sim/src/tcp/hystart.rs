@@ -207,7 +207,11 @@ mod tests {
         assert_eq!(round(1, 40), (false, false));
         assert_eq!(round(51, 44), (false, false), "5 ms are tolerated");
         assert_eq!(round(101, 50), (false, true));
-        assert_eq!(round(151, 43), (false, false), "it was a jitter");
+        assert_eq!(
+            round(151, 43),
+            (false, false),
+            "the RTT fell again, so slow start resumes"
+        );
         assert_eq!(round(201, 49), (false, true));
         for n in 1..5 {
             assert_eq!(round(201 + 50 * n, 49), (false, true), "{n}");

@@ -365,7 +365,7 @@ mod tests {
     fn what_is_acknowledged_is_out_no_more() {
         let mut b = scoreboard(10);
         assert_eq!(sack(&mut b, 2, 6), 4);
-        assert_eq!(sack(&mut b, 2, 7), 1, "the rest was known");
+        assert_eq!(sack(&mut b, 2, 7), 1, "only one of these segments is new");
         b.judge(3, 100);
         assert_eq!(lost(&b), [0, 1]);
         b.resent(0, 1);

@@ -197,7 +197,11 @@ impl Net {
             self.now = until;
             return false;
         }
-        assert!(next >= self.now, "time goes on: {next} < {}", self.now);
+        assert!(
+            next >= self.now,
+            "time went backwards: {next} < {}",
+            self.now
+        );
         self.now = next;
         if packet == Some(next) {
             let Reverse((_, n)) = self.heap.pop().unwrap();

@@ -40,7 +40,7 @@ impl Watched {
     fn malformed(&self) -> LabError {
         LabError::os(format!("cannot read {}", self.path.display()))(io::Error::new(
             io::ErrorKind::InvalidData,
-            "not in the format that is known",
+            "unknown format",
         ))
     }
 }

@@ -108,7 +108,7 @@ fn receive(job: &Job, to: &Entrance, listener: &Socket, shared: &Shared) -> Resu
     }
     let (mut socket, _) = listener
         .accept()
-        .map_err(LabError::os("nobody connected to the receiver"))?;
+        .map_err(LabError::os("no sender connected to the receiver"))?;
     let mut buffer = vec![0_u8; job.chunk_bytes as usize];
     loop {
         match socket.read(&mut buffer) {
@@ -117,7 +117,7 @@ fn receive(job: &Job, to: &Entrance, listener: &Socket, shared: &Shared) -> Resu
                 shared.read.fetch_add(length as u64, Ordering::Relaxed);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(LabError::os("cannot read as the receiver")(error)),
+            Err(error) => return Err(LabError::os("the receiver cannot read")(error)),
         }
     }
 }
@@ -125,11 +125,14 @@ fn receive(job: &Job, to: &Entrance, listener: &Socket, shared: &Shared) -> Resu
 /// Writes for as long as the job says.
 fn send(job: &Job, server: SocketAddr, from: &Entrance, shared: &Shared) -> Result<(), LabError> {
     from.enter()?;
-    let failed = || LabError::os("cannot write as the sender");
+    let failed = || LabError::os("the sender cannot write");
     let mut socket = tcp_socket().map_err(failed())?;
     socket
         .set_tcp_congestion(job.cc.as_bytes())
-        .map_err(LabError::os(format!("no congestion control `{}`", job.cc)))?;
+        .map_err(LabError::os(format!(
+            "cannot use congestion control `{}`",
+            job.cc
+        )))?;
     socket
         .connect(&SockAddr::from(server))
         .map_err(LabError::os(format!("cannot connect to {server}")))?;

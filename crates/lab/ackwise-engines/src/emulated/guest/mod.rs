@@ -79,7 +79,8 @@ fn prepare() -> Result<Job, LabError> {
 fn carry_out(job: &Job) -> Result<Record, LabError> {
     let hosts = hosts::Hosts::build(job)?;
     let samples = flow::run(job, &hosts)?;
-    let name = nix::sys::utsname::uname().map_err(LabError::errno("cannot name the kernel"))?;
+    let name =
+        nix::sys::utsname::uname().map_err(LabError::errno("cannot read the kernel's name"))?;
     Ok(Record {
         kernel: format!(
             "{} {}",

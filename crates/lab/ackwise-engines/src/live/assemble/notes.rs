@@ -16,17 +16,18 @@ pub(super) fn link_emulator(measured: &Measured<'_>) -> Option<String> {
 
 pub(super) fn notes(measured: &Measured<'_>) -> Vec<String> {
     let mut notes = vec![if measured.clock == Clock::Virtual {
-        "Time is virtual: computing takes none, so nothing is said of CPU time, and nothing \
+        "Time is virtual: computation takes no time, so no CPU times are given, and nothing \
          depends on the host."
             .to_owned()
     } else {
         "CPU of a node: `cpu_process_s` is the user and system time of its traffic threads or \
-         iperf3, without the time that producing and hashing the contents takes; sending runs \
-         through the stack and the datapath on this time. `cpu_stack_s` is what the emulator's \
-         thread spends writing frames to the node's TAP device: the stack's receive path, \
-         forwarding and sending of ACKs run there, the device itself included, and what it passes on to neighbours over veth. Where all links are \
-         plain veth, it is the softirq time of the whole machine instead, for all nodes together \
-         and to the clock tick; anything else that the machine did is in it."
+         iperf3, without the time to produce and hash the contents; it includes the send path \
+         through the stack and the datapath. `cpu_stack_s` is the time that the emulator's thread \
+         spends writing frames to the node's TAP device: it includes the stack's receive path, \
+         forwarding and sending of ACKs, the device itself, and what is passed on to neighbours \
+         over veth. Where all links are plain veth, it is the softirq time of the whole machine \
+         instead, for all nodes together and in clock ticks, with everything else that the machine \
+         did."
             .to_owned()
     }];
     let emulated: Vec<&Emulated> = measured
@@ -40,8 +41,8 @@ pub(super) fn notes(measured: &Measured<'_>) -> Vec<String> {
         .find(|r| r.is_err())
     {
         notes.push(format!(
-            "The link emulator could not get real-time priority ({reason}); it is later than it \
-             need be."
+            "The link emulator could not get real-time priority ({reason}), so it may \
+             deliver later than necessary."
         ));
     }
     let offloads = measured
@@ -60,7 +61,7 @@ pub(super) fn notes(measured: &Measured<'_>) -> Vec<String> {
         );
     }
     if kernel {
-        notes.push("The longest and the mean queue are of looks every 10 ms.".to_owned());
+        notes.push("The longest and the mean queue are from samples every 10 ms.".to_owned());
     }
     if let Some((place, stats)) = measured
         .statistics

@@ -68,7 +68,7 @@ fn a_target_three_hops_away_is_found_by_the_second_ring() {
     assert!(world.nodes[1].router.routes[3].users.contains(&0));
     assert!(
         send(&mut world, 0, 3, SECOND),
-        "no search for the second packet"
+        "the second packet needs no search and arrives"
     );
     assert_eq!(sent(&world), [2, 2, 2, 1, 1]);
 }
@@ -82,7 +82,7 @@ fn who_knows_the_way_answers_for_the_target() {
     assert!(send(&mut world, 4, 3, SECOND));
     let after = sent(&world);
     assert_eq!(after[4] - before[4], 1, "one ring");
-    assert_eq!(after[3], before[3], "3 was not asked");
+    assert_eq!(after[3], before[3], "3 did not repeat the request");
     let routes = &world.nodes[4].router.routes;
     assert_eq!(
         (routes[3].next, routes[3].hops),
@@ -125,7 +125,7 @@ fn a_break_is_told_to_who_uses_the_way_and_goes_round() {
     assert_eq!(
         world.nodes[4].counts.acks,
         acks + 1,
-        "by a frame of its own"
+        "4 acknowledged one more frame: the one that told it"
     );
     let before = sent(&world);
     assert!(send(&mut world, 4, 3, SECOND));
@@ -218,7 +218,7 @@ fn a_local_repair_saves_the_packet() {
     assert!(send(&mut world, 4, 3, SECOND), "it arrives");
     assert_eq!(world.nodes[0].router.routes[3].next, 3 - first);
     assert!(world.nodes[4].router.is_valid(3, world.now));
-    assert_eq!(world.nodes[4].router.seq, own, "no search of 4's");
+    assert_eq!(world.nodes[4].router.seq, own, "4 did not search");
     // No other route: one search of 2 + 2 hops, with 80 ms for each and two more; then 4 is told.
     let mut world = diamond_of(radio);
     world.air.deafen(1);

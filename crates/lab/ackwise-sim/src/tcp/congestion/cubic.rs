@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(c.origin, 100);
         assert!((4314..=4318).contains(&c.k), "{}", c.k);
         // W(0) = cwnd, W(K) = Wmax, W(2K) = Wmax + (Wmax - cwnd); C·1 s³ = 0.4.
-        assert_eq!(c.at(0), 71, "30 less what the integers lose");
+        assert_eq!(c.at(0), 71, "1 above the cwnd of 70: integer rounding");
         assert_eq!(c.at(4_216 * MS), 100);
         assert_eq!(c.at(8_432 * MS), 130);
         assert_eq!(c.at(2_000 * MS), 100 - 4, "0.4004 · 2.2157³ = 4.36");
