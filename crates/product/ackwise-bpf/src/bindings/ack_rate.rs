@@ -2,15 +2,15 @@
 
 use ackwise_policy::sys::*;
 
-#[doc = " With all 0 a host says that it knows the option, and asks for nothing."]
+#[doc = " If all are 0, the host announces that it supports the option, but requests nothing."]
 #[repr(C)]
 #[derive(Default, Copy, Clone)]
 pub struct aw_ack_rate_options {
-    #[doc = " one ACK for so many; 0: as the others say"]
+    #[doc = " one ACK for this many; 0: by the other options"]
     pub segments: aw_u32,
-    #[doc = " so many ACKs in a congestion window; 0: as the others say"]
+    #[doc = " this many ACKs per congestion window; 0: by the other options"]
     pub per_window: aw_u32,
-    #[doc = " as many as lost ACKs tell (RFC 5690)"]
+    #[doc = " R derived from lost ACKs (RFC 5690)"]
     pub control: aw_u32,
     pub reserved: aw_u32,
 }
@@ -32,17 +32,17 @@ const _: () = {
 pub struct aw_ack_rate_counters {
     #[doc = " SYNs and SYN-ACKs with the option"]
     pub offered: aw_u64,
-    #[doc = " connections whose other side has it, too"]
+    #[doc = " connections whose peer also supports it"]
     pub agreed: aw_u64,
-    #[doc = " rates that were asked for"]
+    #[doc = " rates that were requested"]
     pub asked: aw_u64,
-    #[doc = " data packets that carried a request, before they were cut"]
+    #[doc = " data packets with a request, before segmentation"]
     pub segments: aw_u64,
-    #[doc = " that came"]
+    #[doc = " pure ACKs received"]
     pub acks: aw_u64,
     #[doc = " those that say that none is missing before them"]
     pub skipped: aw_u64,
-    #[doc = " that were found to be lost"]
+    #[doc = " ACKs found to be lost"]
     pub lost: aw_u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]

@@ -20,15 +20,15 @@ pub const AW_LATE_COARSE: u32 = 63;
 pub const AW_LATE_BUCKETS: u32 = 128;
 pub const AW_HOLD_BUCKET_SHIFT: u32 = 19;
 pub const AW_HOLD_BUCKETS: u32 = 64;
-#[doc = " or a router: ACKs leave by egress"]
+#[doc = " or at a router: ACKs leave by egress"]
 pub const AW_AT_RECEIVER: aw_position = 0;
 #[doc = " ACKs arrive by ingress"]
 pub const AW_AT_SENDER: aw_position = 1;
 pub type aw_position = ::core::ffi::c_uint;
-#[doc = " the ACK sender, that is the data receiver"]
+#[doc = " the ACK sender, which is the data receiver"]
 pub const AW_SIDE_ACKS: aw_side = 0;
 pub const AW_SIDE_DATA: aw_side = 1;
-#[doc = " Which side of a flow a match speaks of."]
+#[doc = " The side of a flow that a match refers to."]
 pub type aw_side = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Default, Copy, Clone)]
@@ -41,7 +41,7 @@ pub struct aw_match {
     pub port_lo: [aw_u16; 2usize],
     #[doc = " host order; 0..65535 is any"]
     pub port_hi: [aw_u16; 2usize],
-    #[doc = " of addr; 0 = any address"]
+    #[doc = " of addr; 0: any address"]
     pub version: [aw_u8; 2usize],
     #[doc = " 0: everything matches"]
     pub used: aw_u8,
@@ -59,7 +59,7 @@ const _: () = {
     ["Offset of field: aw_match::used"][::core::mem::offset_of!(aw_match, used) - 74usize];
     ["Offset of field: aw_match::reserved"][::core::mem::offset_of!(aw_match, reserved) - 75usize];
 };
-#[doc = " Constant once loaded: the verifier cuts away what is not asked for."]
+#[doc = " Constant once loaded, so the verifier removes code that is not needed."]
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct aw_options {
@@ -67,7 +67,7 @@ pub struct aw_options {
     pub match_: aw_match,
     #[doc = " ascending from 0; AW_CLASS_UNUSED from `classes` on"]
     pub class_us: [aw_u32; 64usize],
-    #[doc = " that are in use, with FIFO 0"]
+    #[doc = " classes in use, including FIFO 0"]
     pub classes: aw_u32,
     pub slots: aw_u32,
     #[doc = " enum aw_position"]
@@ -75,20 +75,20 @@ pub struct aw_options {
     #[doc = " enum aw_link"]
     pub link: aw_u32,
     pub ifindex: aw_u32,
-    #[doc = " what pure ACKs that leave get for the queue; 0: what they had"]
+    #[doc = " the queue priority of departing pure ACKs; 0: unchanged"]
     pub ack_priority: aw_u32,
     #[doc = " STOLEN is honoured; tcx knows only PASS, DROP, REDIRECT"]
     pub clsact: aw_u8,
     pub dry_run: aw_u8,
     #[doc = " see cwnd_hint.h"]
     pub cwnd_hint: aw_u8,
-    #[doc = " flows are told who fills the link: egress.h"]
+    #[doc = " flows learn who fills the link: egress.h"]
     pub uplink: aw_u8,
     #[doc = " see obey.h"]
     pub obey_ack_rate: aw_u8,
     #[doc = " see ack_request.h"]
     pub ack_request: aw_u8,
-    #[doc = " frames may come out of IPsec, and the kernel says of each whether it did"]
+    #[doc = " frames may come from IPsec, and the kernel tells for each whether it did"]
     pub ipsec: aw_u8,
     pub reserved: aw_u8,
 }
@@ -133,19 +133,19 @@ impl Default for aw_options {
         }
     }
 }
-#[doc = " One map entry that user space rewrites every 100 ms."]
+#[doc = " A single map entry, which user space rewrites every 100 ms."]
 #[repr(C)]
 #[derive(Default, Copy, Clone)]
 pub struct aw_control {
     #[doc = " CLOCK_MONOTONIC; nothing is held after it"]
     pub alive_until_ns: aw_u64,
-    #[doc = " shared_us is not known after it"]
+    #[doc = " shared_us is unknown after it"]
     pub shared_until_ns: aw_u64,
     #[doc = " aw_flow.shared"]
     pub shared_us: aw_u32,
-    #[doc = " not 0: ack_priority is for a queue that is not there any more"]
+    #[doc = " not 0: the queue of ack_priority no longer exists"]
     pub queue_replaced: aw_u32,
-    #[doc = " a bit a CPU: aw_flow.busy of what it handles"]
+    #[doc = " one bit per CPU: aw_flow.busy of what it handles"]
     pub busy_cpus: [aw_u32; 32usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -190,10 +190,10 @@ const _: () = {
 #[repr(C)]
 #[derive(Default, Copy, Clone)]
 pub struct aw_flow_counters {
-    #[doc = " segments of the ACK direction; what is not withheld passed"]
+    #[doc = " segments of the ACK direction; those not withheld passed"]
     pub acks: aw_u64,
     pub withheld: aw_u64,
-    #[doc = " of the withheld, left at their deadline"]
+    #[doc = " withheld ones that left at their deadline"]
     pub reemitted: aw_u64,
     pub data_segments: aw_u64,
     pub data_bytes: aw_u64,
@@ -230,21 +230,21 @@ const _: () = {
 #[repr(C)]
 #[derive(Default, Copy, Clone)]
 pub struct aw_entry {
-    #[doc = " whose entry this is: an LRU map gives its memory to others"]
+    #[doc = " the owner of this entry: an LRU map reuses memory"]
     pub key: aw_key,
     pub flow: aw_flow,
     pub count: aw_flow_counters,
     #[doc = " slot << 32 | generation of the newest hold"]
     pub handle: aw_u64,
     pub lock: aw_u32,
-    #[doc = " dry run: the ACK that would be held, and until when"]
+    #[doc = " dry run: the ACK that would be held, and its deadline"]
     pub dry_ack: aw_u32,
-    #[doc = " dry run: the ACK that would be held, and until when"]
+    #[doc = " dry run: the ACK that would be held, and its deadline"]
     pub dry_tsval: aw_u32,
     pub dry_window: aw_u16,
     pub dry_opts: aw_u16,
     pub dry_len: aw_u32,
-    #[doc = " an ACK passed that nobody noted"]
+    #[doc = " an ACK passed that was not noted"]
     pub missed: aw_u32,
     #[doc = " 0: none"]
     pub dry_until_ns: aw_u64,
@@ -252,9 +252,9 @@ pub struct aw_entry {
     pub reverse_data_ns: aw_u64,
     #[doc = " obey_ack_rate: written by the data side"]
     pub asked: aw_ack_rate,
-    #[doc = " ack_request: where the outstanding request ends, and whether there is one"]
+    #[doc = " ack_request: the end of the outstanding request, and whether there is one"]
     pub request_end: aw_u32,
-    #[doc = " ack_request: where the outstanding request ends, and whether there is one"]
+    #[doc = " ack_request: the end of the outstanding request, and whether there is one"]
     pub requested: aw_u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -284,7 +284,7 @@ const _: () = {
     ["Offset of field: aw_entry::requested"]
         [::core::mem::offset_of!(aw_entry, requested) - 428usize];
 };
-#[doc = " A held ACK on its way out again."]
+#[doc = " A held ACK on its way out."]
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct aw_emit {
@@ -293,10 +293,10 @@ pub struct aw_emit {
     pub generation: aw_u32,
     pub l2_len: aw_u16,
     pub l3_len: aw_u16,
-    #[doc = " of what l3 begins with, network order"]
+    #[doc = " of the start of l3, network order"]
     pub protocol: aw_u16,
     pub tries: aw_u16,
-    #[doc = " of a tag that stood beside the frame, network order; 0: none"]
+    #[doc = " of a tag beside the frame, network order; 0: none"]
     pub vlan_proto: aw_u16,
     #[doc = " of that tag, host order"]
     pub vlan_tci: aw_u16,
@@ -333,7 +333,7 @@ impl Default for aw_emit {
         }
     }
 }
-#[doc = " Per CPU. Names are the ones that `ackwise status` prints."]
+#[doc = " Per CPU. The names are those that `ackwise status` prints."]
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct aw_counters {
@@ -350,38 +350,38 @@ pub struct aw_counters {
     pub acks: aw_u64,
     #[doc = " ACK direction, of flows that are kept"]
     pub ack_bytes: aw_u64,
-    #[doc = " ACK direction: payload among acks, and frames that are no ACK of a flow that is kept"]
+    #[doc = " ACK direction: segments of acks with payload, and frames that are not an ACK\n of a kept flow"]
     pub payload_segments: aw_u64,
-    #[doc = " ACK direction: payload among acks, and frames that are no ACK of a flow that is kept"]
+    #[doc = " ACK direction: segments of acks with payload, and frames that are not an ACK\n of a kept flow"]
     pub payload_bytes: aw_u64,
-    #[doc = " ACK direction: payload among acks, and frames that are no ACK of a flow that is kept"]
+    #[doc = " ACK direction: segments of acks with payload, and frames that are not an ACK\n of a kept flow"]
     pub other_bytes: aw_u64,
     #[doc = " ACK direction, before the first pure ACK"]
     pub no_flow: aw_u64,
-    #[doc = " pure ACKs outside the match"]
+    #[doc = " pure ACKs that do not match"]
     pub unmatched: aw_u64,
     pub syns: aw_u64,
-    #[doc = " swallowed at the hook"]
+    #[doc = " removed at the hook"]
     pub withheld: aw_u64,
-    #[doc = " swallowed at the hook"]
+    #[doc = " removed at the hook"]
     pub withheld_bytes: aw_u64,
-    #[doc = " runs that a newer ACK ended"]
+    #[doc = " runs of holds that a newer ACK ended"]
     pub superseded: aw_u64,
-    #[doc = " newer held ACKs that took a held one's place"]
+    #[doc = " newer held ACKs that replaced a held one"]
     pub replaced: aw_u64,
     pub reemitted: aw_u64,
     pub reemitted_bytes: aw_u64,
-    #[doc = " came back after a newer one had left"]
+    #[doc = " returned after a newer one had left"]
     pub reemit_stale: aw_u64,
-    #[doc = " duplicates that left twice"]
+    #[doc = " duplicates sent twice"]
     pub cloned: aw_u64,
-    #[doc = " data whose window field has the congestion window"]
+    #[doc = " data whose window field holds the congestion window"]
     pub cwnd_hints: aw_u64,
-    #[doc = " that were obeyed"]
+    #[doc = " requests obeyed"]
     pub ack_rate_requests: aw_u64,
-    #[doc = " data packets that left with the bit that asks for an ACK"]
+    #[doc = " data packets sent with the bit that asks for an ACK"]
     pub ack_requests: aw_u64,
-    #[doc = " that left saying that they cover more than R: see obey.h"]
+    #[doc = " ACKs sent that say that they cover more than R: see obey.h"]
     pub acks_skipped: aw_u64,
     pub flows_created: aw_u64,
     pub flows_failed: aw_u64,
@@ -395,7 +395,7 @@ pub struct aw_counters {
     pub open_timer: aw_u64,
     pub open_too_short: aw_u64,
     pub open_frame: aw_u64,
-    #[doc = " not even noted: another CPU had the flow's lock, or its entry"]
+    #[doc = " not even noted: the lock was taken, or the entry was reused"]
     pub open_busy: aw_u64,
     #[doc = " the way out"]
     pub ticks: aw_u64,
@@ -410,9 +410,9 @@ pub struct aw_counters {
     pub reason: [aw_u64; 21usize],
     pub late_max_us: aw_u64,
     pub late: [aw_u64; 128usize],
-    #[doc = " all holds together"]
+    #[doc = " sum over all holds"]
     pub held_ns: aw_u64,
-    #[doc = " holds by how long they lasted"]
+    #[doc = " holds by duration"]
     pub held: [aw_u64; 64usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -514,18 +514,18 @@ impl Default for aw_counters {
         }
     }
 }
-#[doc = " A held ACK that leaves before the packet in hand: see release.h."]
+#[doc = " A held ACK that leaves before the current packet: see release.h."]
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct aw_released {
     pub l3: [aw_u8; 120usize],
-    #[doc = " when the hold began"]
+    #[doc = " the start of the hold"]
     pub since_ns: aw_u64,
     #[doc = " bytes in l3"]
     pub len: aw_u32,
     pub mark: aw_u32,
     pub priority: aw_u32,
-    #[doc = " not 0: the next packet at the hook is the clone that it takes"]
+    #[doc = " not 0: the next packet at the hook is the clone that it takes over"]
     pub cloning: aw_u32,
     #[doc = " it covers more than R segments: see obey.h"]
     pub skipped: aw_u32,
@@ -559,32 +559,32 @@ impl Default for aw_released {
         }
     }
 }
-#[doc = " A map's value: counters, and room that a BPF stack of 512 bytes has not got."]
+#[doc = " A map's value: counters, and memory that a BPF stack of 512 bytes cannot provide."]
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct aw_percpu {
     pub counters: aw_counters,
-    #[doc = " of the packet in hand: nothing preempts the hook"]
+    #[doc = " the current packet: nothing preempts the hook"]
     pub seg: aw_seg,
     #[doc = " of its flow"]
     pub key: aw_key,
     #[doc = " the number of the flow's lock, while it is held"]
     pub lock: aw_u32,
     pub decision: aw_decision,
-    #[doc = " of a flow that is about to be kept"]
+    #[doc = " of a flow that is about to be created"]
     pub fresh: aw_entry,
     pub released: aw_released,
-    #[doc = " of the options of the packet in hand"]
+    #[doc = " of the options of the current packet"]
     pub search: aw_ack_rate_search,
     #[doc = " jiffies when the coarse clock was read"]
     pub coarse_tick: aw_u64,
-    #[doc = " what it said"]
+    #[doc = " the time that was read"]
     pub coarse_ns: aw_u64,
-    #[doc = " what it said"]
+    #[doc = " the time that was read"]
     pub coarse_us: aw_u64,
-    #[doc = " pure ACKs and short packets that left: see egress.h"]
+    #[doc = " pure ACKs and short packets sent: see egress.h"]
     pub left_rest_bytes: aw_u64,
-    #[doc = " full packets that left"]
+    #[doc = " full packets sent"]
     pub left_full_bytes: aw_u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]

@@ -6,7 +6,7 @@ pub type __u64 = ::core::ffi::c_ulonglong;
 #[repr(C)]
 #[derive(Default, Copy, Clone)]
 pub struct aw_delay_options {
-    #[doc = " bytes that each packet costs beyond what the program sees of it"]
+    #[doc = " bytes that each packet costs in addition to what the program sees"]
     pub overhead: __s32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -22,7 +22,7 @@ const _: () = {
 pub struct aw_delay_sent {
     #[doc = " with the overhead"]
     pub bytes: __u64,
-    #[doc = " Of each byte the length of its packet, up to which one that the device cuts up counts: over\n `bytes`, what a byte finds before it on the mean."]
+    #[doc = " The sum over all bytes of the length of a byte's packet, or of its segments if\n the device cuts it up. Divided by `bytes`, it is the mean length of the packet\n that a byte is in."]
     pub lengths: __u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -34,7 +34,7 @@ const _: () = {
     ["Offset of field: aw_delay_sent::lengths"]
         [::core::mem::offset_of!(aw_delay_sent, lengths) - 8usize];
 };
-#[doc = " Of the round trips that ended since the loader last looked, which sets all to 0."]
+#[doc = " Of the round trips that ended since the loader last looked; the loader sets all to 0."]
 #[repr(C)]
 #[derive(Default, Copy, Clone)]
 pub struct aw_delay_sample {
@@ -44,7 +44,7 @@ pub struct aw_delay_sample {
     #[doc = " aw_delay_sent.bytes when it had left"]
     pub bytes: __u64,
     pub waited_us: __u64,
-    #[doc = " and not an ACK"]
+    #[doc = " from data rather than an ACK"]
     pub is_data: __u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]

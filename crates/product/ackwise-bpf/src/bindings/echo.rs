@@ -16,19 +16,19 @@ const _: () = {
     ["Offset of field: aw_echo_options::l3_off"]
         [::core::mem::offset_of!(aw_echo_options, l3_off) - 0usize];
 };
-#[doc = " On each CPU."]
+#[doc = " Per CPU."]
 #[repr(C)]
 #[derive(Default, Copy, Clone)]
 pub struct aw_echo_counters {
     #[doc = " connections that began without ECN"]
     pub plain: __u64,
-    #[doc = " that began with it: not touched"]
+    #[doc = " connections that began with it: not touched"]
     pub other: __u64,
-    #[doc = " ACKs that left and could have been marked"]
+    #[doc = " ACKs sent that could have been marked"]
     pub capable: __u64,
-    #[doc = " and were"]
+    #[doc = " ACKs that were marked"]
     pub marks: __u64,
-    #[doc = " data that told it"]
+    #[doc = " data that carried an echo"]
     pub echoes: __u64,
     #[doc = " marked ACKs of connections that began before the program"]
     pub unknown: __u64,

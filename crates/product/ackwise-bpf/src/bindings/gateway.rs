@@ -8,7 +8,7 @@ pub type __u64 = ::core::ffi::c_ulonglong;
 pub struct aw_gateway_options {
     #[doc = " index of the device by which packets reach the gateway"]
     pub tun_ifindex: __u32,
-    #[doc = " mark of the packets that come from it"]
+    #[doc = " mark of the packets from the gateway"]
     pub cookie: __u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -20,7 +20,7 @@ const _: () = {
     ["Offset of field: aw_gateway_options::cookie"]
         [::core::mem::offset_of!(aw_gateway_options, cookie) - 4usize];
 };
-#[doc = " One of them; written by the gateway as long as it works."]
+#[doc = " A single entry; the gateway writes it as long as it works."]
 #[repr(C)]
 #[derive(Default, Copy, Clone)]
 pub struct aw_gateway_control {
@@ -34,15 +34,15 @@ const _: () = {
     ["Offset of field: aw_gateway_control::alive_until_ns"]
         [::core::mem::offset_of!(aw_gateway_control, alive_until_ns) - 0usize];
 };
-#[doc = " On each CPU."]
+#[doc = " Per CPU."]
 #[repr(C)]
 #[derive(Default, Copy, Clone)]
 pub struct aw_gateway_counters {
-    #[doc = " sent to the gateway; an aggregated packet is one"]
+    #[doc = " redirected to the gateway; an aggregate counts as one"]
     pub taken: __u64,
-    #[doc = " sent to the gateway; an aggregated packet is one"]
+    #[doc = " redirected to the gateway; an aggregate counts as one"]
     pub taken_bytes: __u64,
-    #[doc = " came from it"]
+    #[doc = " from the gateway"]
     pub returned: __u64,
     #[doc = " passed: neither IP nor a tunnel of it, or PPP control"]
     pub other: __u64,

@@ -5,13 +5,13 @@ pub const AW_INJECT_MAX_LEN: u32 = 128;
 pub type __u16 = ::core::ffi::c_ushort;
 pub type __u32 = ::core::ffi::c_uint;
 pub type __u64 = ::core::ffi::c_ulonglong;
-#[doc = " One of them, mapped by the tunnel."]
+#[doc = " A single entry, mapped by the tunnel."]
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct aw_inject {
     #[doc = " slots before it were received"]
     pub next: __u32,
-    #[doc = " those that are filled"]
+    #[doc = " number of filled slots"]
     pub count: __u32,
     pub len: [__u16; 512usize],
     #[doc = " from the IP header on"]

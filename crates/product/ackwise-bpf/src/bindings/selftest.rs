@@ -6,11 +6,11 @@ use ackwise_policy::sys::*;
 #[repr(C)]
 #[derive(Default, Copy, Clone)]
 pub struct aw_selftest_options {
-    #[doc = " Bytes that each ACK acknowledges beyond the one before, and data are always in\n order; 0: segments are taken as they are."]
+    #[doc = " Bytes that each ACK acknowledges beyond the previous one; data are then always\n in order. 0: segments are used as they are."]
     pub ack_step: aw_u32,
-    #[doc = " not 0: a clone fails as if memory were short"]
+    #[doc = " not 0: cloning fails as if memory were short"]
     pub clone_fails: aw_u32,
-    #[doc = " not 0: the time is what the test says (clock.h)"]
+    #[doc = " not 0: the test sets the time (clock.h)"]
     pub scripted: aw_u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -26,7 +26,7 @@ const _: () = {
 };
 pub const AW_SELFTEST_TAG: aw_selftest_tag = 65536;
 pub const AW_SELFTEST_TAG_AD: aw_selftest_tag = 131072;
-#[doc = " With a script, cb[0] of a packet is a tag that the programs find beside it: its TCI, its\n type (0x8100, or 0x88a8 with the flag), and that there is one."]
+#[doc = " With a script, cb[0] of a packet is a tag that the programs find beside it: its TCI, its\n type (0x8100, or 0x88a8 with the flag), and whether there is one."]
 pub type aw_selftest_tag = ::core::ffi::c_uint;
 #[doc = " The state of one policy, stepped by ackwise_replay."]
 #[repr(C)]
@@ -42,18 +42,18 @@ const _: () = {
     ["Offset of field: aw_replay::state"][::core::mem::offset_of!(aw_replay, state) - 0usize];
     ["Offset of field: aw_replay::verdict"][::core::mem::offset_of!(aw_replay, verdict) - 64usize];
 };
-#[doc = " A box that pure ACKs pass, as a test tells it to be."]
+#[doc = " A middlebox that pure ACKs pass, as configured by a test."]
 #[repr(C)]
 #[derive(Default, Copy, Clone)]
 pub struct aw_ack_box {
-    #[doc = " drops each so-manyth; 0: none"]
+    #[doc = " drops every n-th; 0: none"]
     pub drop_every: aw_u32,
     #[doc = " not 0: clears AW_TCP_ACK_SKIPPED"]
     pub clear: aw_u32,
-    #[doc = " that came"]
+    #[doc = " received"]
     pub acks: aw_u64,
     pub dropped: aw_u64,
-    #[doc = " that came with the bit"]
+    #[doc = " received with the bit"]
     pub skipped: aw_u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]

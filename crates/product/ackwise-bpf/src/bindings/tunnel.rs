@@ -10,7 +10,7 @@ pub type __u64 = ::core::ffi::c_ulonglong;
 #[repr(C)]
 #[derive(Default, Copy, Clone)]
 pub struct aw_tunnel_options {
-    #[doc = " what was redirected waits so long at most"]
+    #[doc = " how long redirected packets may wait to be read"]
     pub grace_ns: __u64,
     #[doc = " index of the device by which packets reach the tunnel"]
     pub tun_ifindex: __u32,
@@ -18,9 +18,9 @@ pub struct aw_tunnel_options {
     pub restored_ifindex: __u32,
     #[doc = " mark of packets that the tunnel sends by the ordinary path"]
     pub cookie: __u32,
-    #[doc = " of its datagrams, and of what was routed to it and passes by"]
+    #[doc = " of its datagrams, and of packets routed to it that pass"]
     pub mark: __u32,
-    #[doc = " bytes of an IP packet that is no pure ACK; 0: it passes"]
+    #[doc = " bytes of an IP packet that is not a pure ACK; 0: it passes"]
     pub max_other_len: __u32,
     pub reserved: __u32,
 }
@@ -69,7 +69,7 @@ const _: () = {
 #[derive(Copy, Clone)]
 pub struct aw_tunnel_ack {
     pub len: __u16,
-    #[doc = " a power of two; what is longer, IPv4 with options, goes by the device"]
+    #[doc = " a power of two; longer ones, IPv4 with options, go by the device"]
     pub bytes: [__u8; 128usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -89,17 +89,17 @@ impl Default for aw_tunnel_ack {
         }
     }
 }
-#[doc = " One of them, mapped by the tunnel."]
+#[doc = " A single entry, mapped by the tunnel."]
 #[repr(C)]
 #[derive(Default, Copy, Clone)]
 pub struct aw_tunnel_state {
-    #[doc = " CLOCK_MONOTONIC: since then nothing was read; 0: all is read"]
+    #[doc = " CLOCK_MONOTONIC: nothing was read since then; 0: all is read"]
     pub waiting_since: __u64,
     #[doc = " sent to the tunnel"]
     pub taken: __u64,
-    #[doc = " came from it"]
+    #[doc = " from the tunnel"]
     pub returned: __u64,
-    #[doc = " passed: it does not read"]
+    #[doc = " passed: the tunnel does not read"]
     pub unattended: __u64,
     pub up: [__u32; 32usize],
 }
