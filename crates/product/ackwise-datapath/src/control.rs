@@ -3,7 +3,8 @@
 //! Each process has an entry of the [registry](ackwise_netdev::registry), so that it is found from
 //! any network namespace.
 
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use ackwise_netdev::control::{AskError, Listener, Request, Server, Service, TIMEOUT};
 use ackwise_netdev::ifreq;
@@ -18,6 +19,11 @@ const DATAPATHS: Service<Status> = Service::new(KIND);
 /// How long a process that is told to stop may take to answer: it first sends what it holds, and
 /// the machine may be busy.
 const ENDING: Duration = Duration::from_secs(15);
+/// How long a process may take from its claim on an interface to its entry in the registry: the
+/// verifier is slow on a busy machine.
+const STARTING: Duration = Duration::from_secs(5);
+/// The interval at which a process that starts is polled.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// The registry's record of the process that is attached to an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -166,22 +172,26 @@ pub fn status_of(holder: &Holder, flows: usize) -> Result<Status, Error> {
     ask(holder, Request::Status { flows })
 }
 
-/// Makes the holder of an interface detach, and returns its last counters. If the holder was
-/// killed, this removes the filters that it left on a clsact qdisc, and there are no counters.
+/// Makes the holder of an interface detach, and returns its last counters. If the holder is still
+/// starting, this waits for it. If it was killed, this removes the filters that it left on a clsact
+/// qdisc, and there are no counters.
 ///
 /// # Errors
 /// If no process is attached there, or it does not answer.
 pub fn detach(ifname: &str) -> Result<Option<Stats>, Error> {
-    match holder(ifname) {
-        Ok(holder) => Ok(Some(ask(&holder, Request::Stop)?.stats)),
-        Err(error @ Error::NotAttached(_)) => {
-            if clear_up(ifname)? {
-                Ok(None)
-            } else {
-                Err(error)
-            }
+    let began = Instant::now();
+    loop {
+        match holder(ifname) {
+            Ok(holder) => return Ok(Some(ask(&holder, Request::Stop)?.stats)),
+            Err(error @ Error::NotAttached(_)) => match clear_up(ifname) {
+                Ok(true) => return Ok(None),
+                Ok(false) => return Err(error),
+                // A process that starts has claimed the interface, and is not in the list yet.
+                Err(Error::Held { .. }) if began.elapsed() < STARTING => thread::sleep(PAUSE),
+                Err(error) => return Err(error),
+            },
+            Err(error) => return Err(error),
         }
-        Err(error) => Err(error),
     }
 }
 

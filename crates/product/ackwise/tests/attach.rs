@@ -113,6 +113,32 @@ fn a_second_attach_is_refused_and_detach_ends_the_first() {
     assert_eq!(net.programs(), 0);
 }
 
+/// From its claim on the interface to its entry in the registry a process loads programs.
+#[test]
+fn an_attachment_that_is_starting_is_detached_as_well() {
+    root();
+    let net = Net::new();
+    let mut starting = net
+        .in_receiver(ACKWISE.path())
+        .args(["attach", &net.iface])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let open = format!("/proc/{}/fd", starting.id());
+    until("its claim", || {
+        let mut open = std::fs::read_dir(&open).unwrap().flatten();
+        open.any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to.starts_with("/run/ackwise")))
+            .then_some(())
+    });
+    let Ended { code, err, .. } = net.run(&["detach", &net.iface]);
+    assert_eq!(code, 0, "{err}");
+    let status = until("its end", || starting.try_wait().unwrap());
+    assert_eq!(status.code(), Some(0));
+    assert_eq!(net.programs(), 0);
+}
+
 /// While the daemon detaches, which takes as long as the maximum hold, a scrape is still answered:
 /// it says that nothing is attached.
 #[test]

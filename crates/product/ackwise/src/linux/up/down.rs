@@ -137,7 +137,13 @@ fn end(record: &Record, runs: bool) -> anyhow::Result<Done> {
             }
             // The next process holds it already, so the last one has ended.
             Err(TakeError::Held(Some(other))) if other.pid != record.pid => break,
-            Err(TakeError::Held(_)) if began.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
+            Err(TakeError::Held(_)) if began.elapsed() < PATIENCE => {
+                std::thread::sleep(PAUSE);
+                // A gateway that was starting did not listen yet.
+                if runs && record.gateway {
+                    let _ = stop(record);
+                }
+            }
             Err(TakeError::Held(_)) => bail!(
                 "process {pid} of {name} has not ended within {PATIENCE:?}\n  `kill -9 {pid}` ends \
                  it, and the queue is restored all the same",
