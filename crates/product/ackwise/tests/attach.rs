@@ -84,6 +84,22 @@ fn an_interface_that_is_not_there_is_bad_input() {
 }
 
 #[test]
+fn no_command_takes_an_interface_that_is_not_there_for_one_without_anything() {
+    root();
+    for command in [
+        &["status"][..],
+        &["detach"],
+        &["down"],
+        &["gateway", "status"],
+        &["gateway", "down"],
+    ] {
+        let Ended { code, out, err } = ACKWISE.run(&[command, &["nosuch0"]].concat());
+        assert_eq!((code, out.as_str()), (2, ""), "{command:?}: {err}");
+        assert!(err.contains("no interface nosuch0"), "{command:?}: {err}");
+    }
+}
+
+#[test]
 fn a_second_attach_is_refused_and_detach_ends_the_first() {
     root();
     let net = Net::new();

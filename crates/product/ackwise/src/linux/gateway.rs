@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::linux::cli::gateway::{
     GatewayCommand, GatewayDownArgs, GatewayStatusArgs, GatewayUpArgs,
 };
+use crate::linux::present::unless_missing;
 use crate::linux::rates::{measured_rate, rate};
 use crate::linux::several::Several;
 use crate::linux::shared_daemon::{SharedDaemon, listen_if_asked};
@@ -247,7 +248,9 @@ pub fn live(before: &Stats, now: &Stats, took: Duration) -> String {
 
 fn status(args: &GatewayStatusArgs, format: Format) -> anyhow::Result<()> {
     let gateways = match &args.interface {
-        Some(interface) => Several::only(control::status(interface)?),
+        Some(interface) => {
+            Several::only(control::status(interface).map_err(|e| mended(interface, e))?)
+        }
         None => Several::of(
             control::list()?,
             |name| name,
@@ -268,8 +271,16 @@ fn status(args: &GatewayStatusArgs, format: Format) -> anyhow::Result<()> {
     gateways.conclude()
 }
 
+/// Explains that there is no such interface.
+fn mended(interface: &str, error: Error) -> anyhow::Error {
+    match error {
+        Error::NotThere(_) => unless_missing(interface, error.into()),
+        error => error.into(),
+    }
+}
+
 fn down(args: &GatewayDownArgs, format: Format) -> anyhow::Result<()> {
-    let stats = control::down(&args.interface)?;
+    let stats = control::down(&args.interface).map_err(|e| mended(&args.interface, e))?;
     if !control::wait_ended(stats.pid, MAX_END)? {
         tracing::warn!("process {} has not ended yet", stats.pid);
     }

@@ -5,6 +5,15 @@ use ackwise_datapath::control::Holder;
 use ackwise_netdev::ifreq;
 use ackwise_netdev::registry::netns_inode;
 
+/// Replaces the error that nothing runs on an interface by a more exact one if there is no such
+/// interface, which is bad input.
+pub fn unless_missing(interface: &str, error: anyhow::Error) -> anyhow::Error {
+    match ifreq::index_of(interface) {
+        Some(_) => error,
+        None => ackwise_netdev::Error::NoInterface(interface.to_owned()).into(),
+    }
+}
+
 /// The names of this process's network namespace.
 pub struct Names {
     /// The inode of the namespace.

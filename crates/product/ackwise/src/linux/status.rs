@@ -6,7 +6,7 @@ use ackwise_datapath::{FlowStats, Stats};
 use serde::Serialize;
 
 use crate::linux::cli::{DetachArgs, StatusArgs};
-use crate::linux::present::{Names, named};
+use crate::linux::present::{Names, named, unless_missing};
 use crate::linux::rates::measured_rate;
 
 #[derive(Serialize)]
@@ -95,13 +95,15 @@ pub fn status(args: &StatusArgs, format: Format) -> anyhow::Result<()> {
     text::print(&out)
 }
 
-/// Explains that the interface has a gateway instead, which is what its user looks for.
+/// Explains that there is no such interface, or that it has a gateway instead, which is what its user
+/// looks for.
 fn mended(interface: &str, error: ackwise_datapath::Error) -> anyhow::Error {
     let has_gateway = ackwise_gateway::control::status(interface).is_ok();
     match error {
         ackwise_datapath::Error::NotAttached(_) if has_gateway => anyhow::anyhow!(
             "{error}, but it has a gateway\n  `ackwise gateway status {interface}` shows it"
         ),
+        ackwise_datapath::Error::NotAttached(_) => unless_missing(interface, error.into()),
         error => error.into(),
     }
 }
