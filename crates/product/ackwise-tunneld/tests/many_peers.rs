@@ -113,9 +113,16 @@ impl Branches {
     }
 
     fn start(&self, at: &Netns, text: &str) -> Daemon {
-        let config = self.config(text);
-        at.run(|| Daemon::start(config, AttachMode::Auto))
-            .unwrap_or_else(|error| panic!("{error}"))
+        until("the port", || {
+            let config = self.config(text);
+            match at.run(|| Daemon::start(config, AttachMode::Auto)) {
+                Ok(daemon) => Some(daemon),
+                // A command that another thread is starting has a copy of the last socket until it
+                // executes its program.
+                Err(error) if error.to_string().contains("Address already in use") => None,
+                Err(error) => panic!("{error}"),
+            }
+        })
     }
 
     /// Downloads to a branch until ACKs have passed its tunnel; a busy machine makes few.

@@ -90,7 +90,7 @@ const CASES = {
 
 				same(fieldOf(id, name).querySelector('input').checked, set === '1', `${id}.${name}`);
 			}
-		for (const unit of [ [ 'up', /bit\/s/ ], [ 'overhead', /bytes/ ], [ 'metrics', /port/ ] ])
+		for (const unit of [ [ 'up', /bit\/s/ ], [ 'overhead', /bytes/i ], [ 'metrics', /port/ ] ])
 			must(unit[1].test(fieldOf('wan', unit[0]).querySelector('.description').textContent), `no unit: ${unit[0]}`);
 	},
 
@@ -216,7 +216,7 @@ const CASES = {
 		same(rows(), [
 			[ 'wan0', 'adaptive:acks_per_rtt=9', '1 h 01 min', '1,234,567', '987,654', '12,345', '79.0 %975,309 ACKs',
 				'4.750 Mbit/sfollowingthe link: 5.001 Mbit/sbetween 1.000 Mbit/s and 40.000 Mbit/s' ],
-			[ 'lan0', 'every-n:n=4,warm=16dry run: nothing is withheld, the numbers say what would be', '1 min 15 s',
+			[ 'lan0', 'every-n:n=4,warm=16dry run: nothing is withheld, the numbers show what would be', '1 min 15 s',
 				'10', '5', '0', '50.0 %5 ACKs', '–' ],
 			[ 'wwan0', 'tackpaused: every ACK passesattached by clsact: this kernel has no tcx', '2 d 07 h', '0', '0', '0',
 				'–0 ACKs', '640.0 kbit/shalted: someone has replaced the queuethe link: not seen yetbetween 100.0 kbit/s and 1.000 Gbit/s' ],

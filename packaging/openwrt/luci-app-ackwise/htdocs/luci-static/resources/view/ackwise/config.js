@@ -87,6 +87,8 @@ function checkPolicy(policies, text) {
 	if (policy == null)
 		return _('Expecting: a policy, one of %s').format(policies.map((one) => one.name).join(', '));
 
+	const seen = new Set();
+
 	for (const setting of colon < 0 ? [] : text.slice(colon + 1).split(',')) {
 		if (setting.trim() === '')
 			continue;
@@ -101,6 +103,9 @@ function checkPolicy(policies, text) {
 				policy.parameters.map((one) => one.name).join(', ') || _('none'));
 		if (!PARAMETER.test(value) || Number(value) < parameter.min || Number(value) > parameter.max)
 			return _('Expecting: %s from %s to %s %s').format(key, parameter.min, parameter.max, parameter.unit);
+		if (seen.has(key))
+			return _('Expecting: each parameter once; %s is given twice').format(key);
+		seen.add(key);
 	}
 	return true;
 }
