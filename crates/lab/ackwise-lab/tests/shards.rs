@@ -217,5 +217,5 @@ fn bad_input_is_told_and_nothing_is_lost() {
     // A truncated file is named, and the others stay.
     let (name, bytes) = files(directory.path()).into_iter().next().unwrap();
     fs::write(directory.path().join(&name), &bytes[..bytes.len() / 2]).unwrap();
-    LAB.refuses(&["report", "--merge", path], &[&name, "remove it"]);
+    LAB.refuses(&["report", "--merge", path], &[&name, "remove this file"]);
 }
