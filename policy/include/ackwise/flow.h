@@ -256,9 +256,9 @@ AW_FN void aw_flow_event(const struct aw_flow *f, const struct aw_flow_cfg *c, a
 
 /*
  * AW_A_OTHERS if others fill the link, and AW_A_SHARED as well if an ACK that is sent now
- * waits in their queue: one of at least a quarter of the minimum round trip, and of two full
- * packets, since an ACK waits no longer where a queue separates flows. Computed with sign
- * bits: branches would triple what the verifier has to check.
+ * waits in their queue: one of at least a quarter of the minimum round trip, and longer than
+ * two full packets take, since an ACK waits no longer than these where a queue separates flows.
+ * Computed with sign bits: branches would triple what the verifier has to check.
  */
 AW_FN aw_u32 aw_flow_shared(const struct aw_flow *f, const struct aw_event *e)
 {

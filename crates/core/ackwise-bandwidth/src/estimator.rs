@@ -43,7 +43,7 @@ const MAX_GROWTH: u64 = 350;
 const RECOVERY_GROWTH: u64 = 500;
 /// A wait is short if it exceeds the target by this much at most, µs.
 const SHORT_WAIT_US: u64 = 50_000;
-/// The time for which a short wait cuts the rate to [`MIN_TRUSTED_PERCENT`] at most.
+/// The time for which a short wait does not cut the rate below [`MIN_TRUSTED_PERCENT`].
 const SHORT_WAIT_TIME: Nanos = 1_500 * MS;
 /// While a wait is short, the rate is at least this share of the recent capacity, in hundredths.
 const MIN_TRUSTED_PERCENT: u64 = 66;

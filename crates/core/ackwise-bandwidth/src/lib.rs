@@ -44,7 +44,7 @@
 //!   the new base delay.
 //! - **A short wait cuts little.** A delay of the path beyond the link that goes up and down looks
 //!   like a short queue, whose measured capacity follows each cut. Until a wait exceeds the target
-//!   by 50 ms, or has lasted for 1.5 s, the rate stays above two thirds of the recent capacity.
+//!   by 50 ms, or has lasted for 1.5 s, the rate is at least 66 % of the recent capacity.
 //! - **At intervals** ([`EMPTY_INTERVAL_NS`]) the queue is emptied, so that each connection shows
 //!   its minimum round trip.
 //!

@@ -103,7 +103,7 @@ enum aw_adaptive_param {
 #define AW_ADAPTIVE_SHARED_US 30000000
 /* A startup lasts for at least this many segments, even with a queue. */
 #define AW_ADAPTIVE_STARTUP_MIN_SEGMENTS 64
-/* A startup ends with a queue as long as the path, or of this, us, and an eighth of the path. */
+/* A startup ends with a queue as long as the path, or as long as this, us, and an eighth of it. */
 #define AW_ADAPTIVE_STARTUP_QUEUE_US 25000
 /* With a queue of this many us an ACK of the startup covers more segments. It is half of
  * HyStart's MIN_RTT_THRESH (RFC 9406 §4.2), since the smoothed RTT lags. */

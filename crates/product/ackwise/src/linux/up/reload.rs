@@ -279,7 +279,7 @@ impl Asked {
             }
         }
         if !self.mistakes.is_empty() {
-            let mend = "correct the file; nothing was changed";
+            let mend = "correct the file; everything that reads it stays as it was";
             return Err(BadInput::new(self.mistakes.join("\n\n")).mend(mend).into());
         }
         let left = self.done.iter().filter(|it| !it.left.is_empty());
