@@ -167,6 +167,19 @@ fn tcx_links(ifindex: &str, netns: &Path) -> usize {
 impl Drop for Net {
     fn drop(&mut self) {
         for ns in [&self.sender, &self.receiver] {
+            // A test that failed leaves its programs.
+            let pids = Command::new("ip").args(["netns", "pids", ns]).output();
+            let pids = pids.map_or_else(|_| Vec::new(), |it| it.stdout);
+            for pid in String::from_utf8_lossy(&pids).split_whitespace() {
+                if let Ok(pid) = pid.parse()
+                    && pid != std::process::id() as i32
+                {
+                    let _ = nix::sys::signal::kill(
+                        nix::unistd::Pid::from_raw(pid),
+                        nix::sys::signal::Signal::SIGKILL,
+                    );
+                }
+            }
             let _ = Command::new("ip").args(["netns", "del", ns]).status();
         }
     }
