@@ -14,7 +14,8 @@
  *
  * - The answer to data is the ACK that ends where they end. One that ends later waited for
  *   a second segment (RFC 1122 §4.2.3.2), which arrives much later on a slow link, and is
- *   not an answer.
+ *   not an answer. If probes are far apart, each might start with the first of two segments
+ *   for ever, so after such an ACK the next probe starts one segment later.
  * - An ACK for more than a full segment is sent at once (RFC 1122 §4.2.3.2). One for less
  *   may have waited for a timer, unless ACKs arrive faster than that. Its time counts if it
  *   is shorter than any timer; of a longer time, only the excess over the longest timer
@@ -125,6 +126,7 @@ struct times {
 	__u32 stamp;	   /* the last timestamp sent */
 	__u32 data_stamp;  /* the last timestamp of data received */
 	__u32 data_came;
+	__u32 skip; /* the next segment is not timed */
 	struct least down; /* arrival here minus departure there, ms */
 	struct least up;   /* arrival there, or a little later, minus departure here, us */
 };
@@ -268,6 +270,10 @@ static __always_inline void probe(struct times *t, __u64 bytes, __u32 end, __u32
 	/* Spread the probes over a round trip. */
 	if (now - t->probed_ns < (__u64)t->rtt_us * 1000 / PROBES)
 		return;
+	if (t->skip && !is_ack) {
+		t->skip = 0;
+		return;
+	}
 	for (int i = 0; i < PROBES; i++) {
 		struct probe *p = &t->probes[i];
 
@@ -486,7 +492,7 @@ static __always_inline void data_come(struct times *t, const struct segment *seg
 
 static __always_inline void acks_come(struct times *t, const struct segment *seg, __u64 now)
 {
-	__u32 acked, full;
+	__u32 acked, full, passed = 0, hit = 0;
 	int at_once;
 	__u64 since;
 
@@ -503,12 +509,16 @@ static __always_inline void acks_come(struct times *t, const struct segment *seg
 		since = p->since_ns;
 		if (!since || since >= now || p->is_ack || after(p->end, seg->ack))
 			continue;
+		passed = 1;
 		if (p->end == seg->ack) {
+			hit = 1;
 			t->rtt_us = (now - since) / 1000;
 			answered(p, t, since, t->rtt_us, way_back_us(t, seg->tsval, now), at_once);
 		}
 		p->since_ns = 0;
 	}
+	if (passed)
+		t->skip = !hit;
 	t->acked = seg->ack;
 	t->acked_ns = now;
 }
