@@ -150,6 +150,8 @@ pub struct Estimator {
     bounds: Bounds,
     rate_bps: u64,
     capacity_bps: Option<u64>,
+    /// The last capacity measured since packets began to wait, bit/s.
+    waiting_capacity_bps: Option<u64>,
     curve: ServiceCurve,
     /// The base delay: the wait that persists elsewhere, µs.
     base_delay_us: u32,
@@ -201,6 +203,7 @@ impl Estimator {
             bounds,
             rate_bps: start_bps.clamp(bounds.min_bps, bounds.max_bps),
             capacity_bps: None,
+            waiting_capacity_bps: None,
             curve: ServiceCurve::default(),
             base_delay_us: 0,
             base_delay_since: 0,
@@ -275,16 +278,17 @@ impl Estimator {
             self.cuts = None;
             self.emptying_since = None;
             self.capacity_bps = None;
+            self.waiting_capacity_bps = None;
             self.rise_slowly(passed);
             self.remember_rate(observation);
             return self.rate_bps;
         };
-        let waits_us = self.current_wait_us(observation, last);
         if last.waited_us <= self.low_us() {
             self.empty_at = observation.at_ns;
             self.emptying_since = None;
             self.cuts = None;
             self.small_wait_bps = None;
+            self.waiting_capacity_bps = None;
             self.restart_app_limited(observation);
             if observation.sample.is_some() {
                 self.grow(observation, step);
@@ -297,13 +301,14 @@ impl Estimator {
             }
             self.before_wait_bps = self.rate_bps;
         } else if observation.sample.is_some() {
-            self.follow(observation, last, waits_us);
+            self.follow(observation, last);
         } else if self.state == State::Following
-            && let Some(capacity) = self.curve.capacity(self.low_us(), self.span())
+            && let Some(capacity) = self.measured_bps().or(self.waiting_capacity_bps)
         {
             // Until the next sample, use the computed wait. The rate of the last sample would
             // continue to drain a queue that is gone.
-            self.approach(observation, capacity, waits_us);
+            let waits_us = self.current_wait_us(observation, last);
+            self.approach(observation, last, capacity, waits_us);
         }
         self.remember_rate(observation);
         self.rate_bps
@@ -435,6 +440,11 @@ impl Estimator {
         SPAN.max(SPAN_PACKETS * self.packet_us() * 1_000)
     }
 
+    /// The capacity that the last points show, bit/s.
+    fn measured_bps(&self) -> Option<u64> {
+        self.curve.capacity(self.low_us(), self.span())
+    }
+
     /// The time for which a packet that leaves now will wait, µs: what has left since the last
     /// point, less what the link has served since then.
     fn current_wait_us(&self, observation: &Observation, last: Point) -> u64 {
@@ -489,10 +499,16 @@ impl Estimator {
         }
     }
 
-    fn follow(&mut self, observation: &Observation, last: Point, waits_us: u64) {
+    fn follow(&mut self, observation: &Observation, last: Point) {
         self.state = State::Following;
         self.growth = GROWTH;
-        let Some(capacity) = self.curve.capacity(self.low_us(), self.span()) else {
+        let waits_us = self.current_wait_us(observation, last);
+        let Some(capacity) = self.measured_bps() else {
+            if let Some(capacity) = self.waiting_capacity_bps {
+                // After a fall the span for a new measurement is longer. Meanwhile, use the last one.
+                self.approach(observation, last, capacity, waits_us);
+                return;
+            }
             // The growth since the first waiting packet left was already too much.
             let then = self.rate_at(observation.at_ns - self.rtt_ns);
             self.set_rate(self.rate_bps.min(then));
@@ -511,20 +527,30 @@ impl Estimator {
             return;
         }
         self.capacity_bps = Some(capacity);
+        self.waiting_capacity_bps = Some(capacity);
         self.max_capacity.add(capacity, observation.at_ns);
-        self.approach(observation, capacity, waits_us);
+        self.approach(observation, last, capacity, waits_us);
     }
 
-    /// Sets the rate that brings the wait to its target.
-    fn approach(&mut self, observation: &Observation, capacity: u64, waits_us: u64) {
+    /// Sets the rate that brings the current wait to its target. `old_wait_us` is that wait as
+    /// computed from the capacity known before: it says whether the wait is short, since a single
+    /// measurement may be wrong.
+    fn approach(
+        &mut self,
+        observation: &Observation,
+        last: Point,
+        capacity: u64,
+        old_wait_us: u64,
+    ) {
         let target = self.current_target_us(observation);
+        let waits_us = self.current_wait_us(observation, last);
         let (drain, waits) = (i128::from(DRAIN_US), i128::from(waits_us));
         let parts = drain + i128::from(target) - waits;
         let rate = i128::from(capacity) * parts / drain;
         let of = |hundredths: u64| i128::from(capacity) * i128::from(hundredths) / 100;
         let rate = rate.clamp(of(MIN_RATE_PERCENT), of(MAX_RATE_PERCENT));
         let rate = u64::try_from(rate).unwrap_or(1);
-        let min_bps = self.min_bps_for(observation, capacity, waits_us);
+        let min_bps = self.min_bps_for(observation, last, capacity, old_wait_us);
         self.set_rate(rate.max(min_bps));
     }
 
@@ -532,9 +558,14 @@ impl Estimator {
     /// goes up and down, it looks like a short queue, and the measured capacity equals what is sent,
     /// so that each cut would justify the next one. If the link has in fact become slower than this
     /// rate, the wait soon is not short any more.
-    fn min_bps_for(&mut self, observation: &Observation, capacity: u64, waits_us: u64) -> u64 {
-        let waited_us = self.curve.last().map_or(0, |last| last.waited_us);
-        if waits_us.max(u64::from(waited_us)) > self.target_us() + SHORT_WAIT_US {
+    fn min_bps_for(
+        &mut self,
+        observation: &Observation,
+        last: Point,
+        capacity: u64,
+        waits_us: u64,
+    ) -> u64 {
+        if waits_us.max(u64::from(last.waited_us)) > self.target_us() + SHORT_WAIT_US {
             self.trusted_capacity.restart(capacity, observation.at_ns);
             return 0;
         }
@@ -624,6 +655,7 @@ impl Estimator {
         self.cuts = None;
         self.small_wait_bps = None;
         self.capacity_bps = None;
+        self.waiting_capacity_bps = None;
         self.set_rate(before_bps);
     }
 }
