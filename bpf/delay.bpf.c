@@ -70,7 +70,6 @@
 #define MAX_TICKS_NS 30000000000ULL /* the time after which a clock counts as another kind */
 #define CLOSE_US 5000		    /* two bounds of a wait this close count as one */
 #define APART_US 20000		    /* bounds this far apart count if the wait is long */
-#define TAGS 2			    /* of VLANs */
 #define PPP_IP 0x0021
 #define PPP_IPV6 0x0057
 #define DEFAULT_MSS 536			/* RFC 9293 §3.7.1 */
@@ -79,12 +78,6 @@
 #define TS_OPTION bpf_htonl(0x0101080a) /* NOP, NOP, kind 8, 10 bytes */
 
 const volatile struct aw_delay_options delay_options = {};
-
-/* A connection as the interface sees it: `near` is on this side. */
-struct connection {
-	struct aw_addr near, far;
-	__u16 near_port, far_port;
-};
 
 enum far_clock {
 	CLOCK_UNKNOWN,
@@ -126,7 +119,7 @@ struct times {
 	__u32 stamp;	   /* the last timestamp sent */
 	__u32 data_stamp;  /* the last timestamp of data received */
 	__u32 data_came;
-	__u32 skip; /* the next segment is not timed */
+	__u32 skip;	   /* the next segment is not timed */
 	struct least down; /* arrival here minus departure there, ms */
 	struct least up;   /* arrival there, or a little later, minus departure here, us */
 };
@@ -167,31 +160,19 @@ struct segment {
 };
 
 /* Finds the IP header behind VLAN tags and a PPPoE header. Returns its protocol, or 0. */
-static __always_inline __u16 find_ip(const struct __sk_buff *skb, __u32 *off)
+static __always_inline __u16 find_ip(const struct __sk_buff *skb, struct place *at, __u32 *vlans)
 {
-	__u16 protocol = skb->protocol;
-	struct {
-		__be16 tci, protocol;
-	} tag;
+	__u16 protocol = behind_tags(skb, at, vlans);
 	struct {
 		__u8 version_type, code;
 		__be16 session, length, protocol;
 	} pppoe;
 
-	*off = 0;
-	for (int i = 0; i < TAGS; i++) {
-		if (protocol != bpf_htons(ETH_P_8021Q) && protocol != bpf_htons(ETH_P_8021AD))
-			break;
-		if (!load_l3(skb, *off, &tag, sizeof(tag)))
-			return 0;
-		protocol = tag.protocol;
-		*off += sizeof(tag);
-	}
 	if (protocol != bpf_htons(ETH_P_PPP_SES))
 		return protocol;
-	if (!load_l3(skb, *off, &pppoe, sizeof(pppoe)) || pppoe.code)
+	if (!load_from(skb, at, 0, &pppoe, sizeof(pppoe)) || pppoe.code)
 		return 0;
-	*off += sizeof(pppoe);
+	at->off += sizeof(pppoe);
 	if (pppoe.protocol == bpf_htons(PPP_IP))
 		return bpf_htons(ETH_P_IP);
 	return pppoe.protocol == bpf_htons(PPP_IPV6) ? bpf_htons(ETH_P_IPV6) : 0;
@@ -204,43 +185,45 @@ static __always_inline int read(const struct __sk_buff *skb, int leaves, struct 
 	struct tcp_start tcp;
 	struct ipv6hdr ip6;
 	struct iphdr ip;
-	__u32 l3, l4, payload;
-	__u16 protocol = find_ip(skb, &l3);
+	__u32 vlans = vlan_beside(skb), length, headers;
+	struct place at;
+	__u16 protocol = find_ip(skb, &at, &vlans);
 
 	if (protocol == bpf_htons(ETH_P_IP)) {
-		if (!load_l3(skb, l3, &ip, sizeof(ip)) || ip.version != 4 || ip.ihl != 5 ||
+		if (!load_from(skb, &at, 0, &ip, sizeof(ip)) || ip.version != 4 || ip.ihl != 5 ||
 		    ip.protocol != IPPROTO_TCP || ip.frag_off & bpf_htons(0x3fff))
 			return 0;
 		src.w[0] = ip.saddr;
 		dst.w[0] = ip.daddr;
-		l4 = l3 + sizeof(ip);
-		payload = bpf_ntohs(ip.tot_len) - sizeof(ip);
+		headers = sizeof(ip);
+		length = bpf_ntohs(ip.tot_len);
 	} else if (protocol == bpf_htons(ETH_P_IPV6)) {
-		if (!load_l3(skb, l3, &ip6, sizeof(ip6)) || ip6.nexthdr != IPPROTO_TCP)
+		if (!load_from(skb, &at, 0, &ip6, sizeof(ip6)) || ip6.nexthdr != IPPROTO_TCP)
 			return 0;
 		__builtin_memcpy(&src, &ip6.saddr, sizeof(src));
 		__builtin_memcpy(&dst, &ip6.daddr, sizeof(dst));
-		l4 = l3 + sizeof(ip6);
-		payload = bpf_ntohs(ip6.payload_len);
+		headers = sizeof(ip6);
+		length = sizeof(ip6) + bpf_ntohs(ip6.payload_len);
 	} else {
 		return 0;
 	}
-	if (!load_l3(skb, l4, &tcp, sizeof(tcp)) || tcp.header.rst)
+	if (!load_from(skb, &at, headers, &tcp, sizeof(tcp)) || tcp.header.rst)
 		return 0;
 	if (!tcp.header.syn && (tcp.header.doff < 8 || tcp.kinds != TS_OPTION))
 		return 0;
+	headers += tcp.header.doff * 4;
 	__builtin_memset(seg, 0, sizeof(*seg));
 	seg->of.near = leaves ? src : dst;
 	seg->of.far = leaves ? dst : src;
 	seg->of.near_port = leaves ? tcp.header.source : tcp.header.dest;
 	seg->of.far_port = leaves ? tcp.header.dest : tcp.header.source;
+	seg->of.vlans = vlans;
 	seg->is_syn = tcp.header.syn;
 	seg->tsval = bpf_ntohl(tcp.tsval);
 	seg->tsecr = bpf_ntohl(tcp.tsecr);
-	payload -= tcp.header.doff * 4;
-	seg->has_data = payload != 0;
+	seg->has_data = length != headers;
 	seg->start = bpf_ntohl(tcp.header.seq);
-	seg->end = seg->start + payload + tcp.header.fin;
+	seg->end = seg->start + (length - headers) + tcp.header.fin;
 	seg->ack = bpf_ntohl(tcp.header.ack_seq);
 	return 1;
 }

@@ -68,7 +68,7 @@ static __always_inline int read(struct __sk_buff *skb, int egress, struct aw_seg
 	__builtin_memset(seg, 0, sizeof(*seg));
 	if (read_segment(skb, link, seg, seg) != AW_PARSE_OK)
 		return 0;
-	connection_of(of, seg, egress);
+	connection_of(of, skb, seg, egress);
 	return 1;
 }
 

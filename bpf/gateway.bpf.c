@@ -29,13 +29,13 @@
  * It fails open: if the gateway gives no sign of life for a while, packets pass, and when
  * its process ends, the program is gone as well.
  */
+#define AW_IP_ONLY
 #include <linux/bpf.h>
-#include <linux/if_ether.h>
-#include <linux/in6.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include "ackwise_shared.h"
 #include "gateway_shared.h"
+#include "headers.h"
 #include "metadata.h"
 #include "verdict.h"
 
@@ -62,17 +62,6 @@ enum content {
 	NEIGHBOUR, /* neighbour discovery */
 };
 
-/* The start of a header: `off` bytes after `from`, a BPF_HDR_START_*. */
-struct place {
-	__u32 from, off;
-};
-
-static __always_inline int load(const struct __sk_buff *skb, const struct place *at, __u32 off,
-				void *to, __u32 size)
-{
-	return bpf_skb_load_bytes_relative(skb, at->off + off, to, size, at->from) == 0;
-}
-
 /*
  * RFC 4861 §6.1, §7.1: solicitations, advertisements and redirects have code 0 and a hop limit
  * of 255. One with another hop limit was forwarded or forged, and is data.
@@ -83,8 +72,8 @@ static __always_inline int is_neighbour_discovery(const struct __sk_buff *skb,
 	__u8 next[2]; /* next header, hop limit */
 	__u8 icmp[2]; /* type, code */
 
-	return load(skb, ip, 6, next, sizeof(next)) && next[0] == IPPROTO_ICMPV6 &&
-	       next[1] == 255 && load(skb, ip, 40, icmp, sizeof(icmp)) && icmp[0] >= 133 &&
+	return load_from(skb, ip, 6, next, sizeof(next)) && next[0] == IPPROTO_ICMPV6 &&
+	       next[1] == 255 && load_from(skb, ip, 40, icmp, sizeof(icmp)) && icmp[0] >= 133 &&
 	       icmp[0] <= 137 && icmp[1] == 0;
 }
 
@@ -98,7 +87,7 @@ static __always_inline enum content content_of_ppp(const struct __sk_buff *skb,
 {
 	__be16 protocol;
 
-	if (!load(skb, session, 6, &protocol, sizeof(protocol)))
+	if (!load_from(skb, session, 6, &protocol, sizeof(protocol)))
 		return OTHER;
 	if (protocol & bpf_htons(0x8000))
 		return OTHER;
@@ -110,21 +99,10 @@ static __always_inline enum content content_of_ppp(const struct __sk_buff *skb,
 
 static __always_inline enum content content_of(const struct __sk_buff *skb)
 {
-	struct place at = { BPF_HDR_START_NET, 0 };
-	__be16 protocol = skb->protocol;
-	int tag;
+	struct place at;
+	__u32 vlans = 0;
 
-	/* A tag within the frame: the network header may be that of the tag. */
-	for (tag = 0; tag < 2; tag++) {
-		if (protocol != bpf_htons(ETH_P_8021Q) && protocol != bpf_htons(ETH_P_8021AD))
-			break;
-		if (tag == 0)
-			at = (struct place){ BPF_HDR_START_MAC, ETH_HLEN };
-		if (!load(skb, &at, 2, &protocol, sizeof(protocol)))
-			return OTHER;
-		at.off += 4;
-	}
-	switch (protocol) {
+	switch (behind_tags(skb, &at, &vlans)) {
 	case bpf_htons(ETH_P_IPV6):
 		return is_neighbour_discovery(skb, &at) ? NEIGHBOUR : DATA;
 	case bpf_htons(ETH_P_PPP_SES):

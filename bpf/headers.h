@@ -32,6 +32,22 @@
 #include <bpf/bpf_helpers.h>
 #include "../policy/include/ackwise/tcp.h"
 
+/* ---- VLANs ----------------------------------------------------------------- */
+
+/* Adds a tag to those outside of it. A priority tag (VLAN 0) does not count. */
+static __always_inline __u32 vlan_add(__u32 vlans, __u32 tci)
+{
+	__u32 vid = tci & 0xfff;
+
+	return vid ? vlans << 12 | vid : vlans;
+}
+
+/* The VLAN of the tag beside a frame; 0: none. */
+static __always_inline __u32 vlan_beside(const struct __sk_buff *skb)
+{
+	return skb->vlan_present ? vlan_add(0, skb->vlan_tci) : 0;
+}
+
 #ifndef AW_IP_ONLY
 
 /* ---- TCP segments ---------------------------------------------------------- */
@@ -108,23 +124,93 @@ static __always_inline int read_segment(struct __sk_buff *skb, __u32 link, struc
 	return status;
 }
 
+/* The tags inside a frame, at most two. */
+static __noinline __u32 vlans_inside(struct __sk_buff *skb, __u32 l3_off, __u32 vlans)
+{
+	const __u8 *d = (const __u8 *)(long)skb->data, *end = (const __u8 *)(long)skb->data_end;
+
+	if (l3_off >= 18 && d + 18 <= end)
+		vlans = vlan_add(vlans, bpf_ntohs(*(const __u16 *)(d + 14)));
+	if (l3_off >= 22 && d + 22 <= end)
+		vlans = vlan_add(vlans, bpf_ntohs(*(const __u16 *)(d + 18)));
+	return vlans;
+}
+
+/* The VLANs of a frame: the same whether its outer tag is beside it or inside. */
+static __always_inline __u32 vlans_of(struct __sk_buff *skb, const struct aw_seg *s)
+{
+	__u32 vlans = vlan_beside(skb);
+
+	return AW_LIKELY(s->l3_off <= 14) ? vlans : vlans_inside(skb, s->l3_off, vlans);
+}
+
+#endif /* AW_IP_ONLY */
+
+/* ---- Connections ----------------------------------------------------------- */
+
 /* A TCP connection as an interface sees it. */
 struct connection {
 	struct aw_addr near, far; /* `near` is on this side of the interface */
 	__u16 near_port, far_port;
+	__u32 vlans; /* networks in two of them may have the same addresses */
 };
 
-static __always_inline void connection_of(struct connection *c, const struct aw_seg *s, int egress)
+#ifndef AW_IP_ONLY
+
+static __always_inline void connection_of(struct connection *c, struct __sk_buff *skb,
+					  const struct aw_seg *s, int egress)
 {
 	c->near = egress ? s->src : s->dst;
 	c->far = egress ? s->dst : s->src;
 	c->near_port = egress ? s->sport : s->dport;
 	c->far_port = egress ? s->dport : s->sport;
+	c->vlans = vlans_of(skb, s);
 }
 
 #endif /* AW_IP_ONLY */
 
 /* ---- Any IP packet --------------------------------------------------------- */
+
+/* A place in a packet: `off` bytes after `from`, a BPF_HDR_START_*. */
+struct place {
+	__u32 from, off;
+};
+
+/* Copies bytes from `off` bytes after a place. Returns 1, or 0 if the packet is too short. */
+static __always_inline int load_from(const struct __sk_buff *skb, const struct place *at, __u32 off,
+				     void *to, __u32 size)
+{
+	return bpf_skb_load_bytes_relative(skb, at->off + off, to, size, at->from) == 0;
+}
+
+/*
+ * Finds what is behind the tags inside a frame, at most two, and adds their VLANs to those
+ * outside. Returns its protocol, or 0 if the frame is too short. The network header of a
+ * tagged frame may be that of the tag or the one behind it, so the tags are counted from the
+ * start of the frame.
+ */
+static __always_inline __u16 behind_tags(const struct __sk_buff *skb, struct place *at,
+					 __u32 *vlans)
+{
+	__u16 protocol = skb->protocol;
+	struct {
+		__be16 tci, protocol;
+	} tag;
+
+	*at = (struct place){ BPF_HDR_START_NET, 0 };
+	for (int i = 0; i < 2; i++) {
+		if (protocol != bpf_htons(ETH_P_8021Q) && protocol != bpf_htons(ETH_P_8021AD))
+			break;
+		if (i == 0)
+			*at = (struct place){ BPF_HDR_START_MAC, ETH_HLEN };
+		if (!load_from(skb, at, 0, &tag, sizeof(tag)))
+			return 0;
+		*vlans = vlan_add(*vlans, bpf_ntohs(tag.tci));
+		protocol = tag.protocol;
+		at->off += sizeof(tag);
+	}
+	return protocol;
+}
 
 struct ip_info {
 	__u8 version;	    /* 4 or 6 */

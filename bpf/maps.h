@@ -7,6 +7,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include "clock.h"
+#include "headers.h"
 
 #define NSEC_PER_USEC 1000ULL
 
@@ -282,34 +283,6 @@ static __always_inline struct aw_slot *slot_at(__u32 k)
 static __always_inline void slot_release(__u32 k)
 {
 	bpf_map_push_elem(&free_slots, &k, 0);
-}
-
-/* Adds a tag to those outside of it. A priority tag (VLAN 0) does not count. */
-static __always_inline __u32 vlan_add(__u32 vlans, __u32 tci)
-{
-	__u32 vid = tci & 0xfff;
-
-	return vid ? vlans << 12 | vid : vlans;
-}
-
-/* The tags inside a frame, at most two. */
-static __noinline __u32 vlans_inside(struct __sk_buff *skb, __u32 l3_off, __u32 vlans)
-{
-	const __u8 *d = (const __u8 *)(long)skb->data, *end = (const __u8 *)(long)skb->data_end;
-
-	if (l3_off >= 18 && d + 18 <= end)
-		vlans = vlan_add(vlans, bpf_ntohs(*(const __u16 *)(d + 14)));
-	if (l3_off >= 22 && d + 22 <= end)
-		vlans = vlan_add(vlans, bpf_ntohs(*(const __u16 *)(d + 18)));
-	return vlans;
-}
-
-/* The VLANs of a frame: the same whether its outer tag is beside it or inside. */
-static __always_inline __u32 vlans_of(struct __sk_buff *skb, const struct aw_seg *s)
-{
-	__u32 vlans = skb->vlan_present ? vlan_add(0, skb->vlan_tci) : 0;
-
-	return AW_LIKELY(s->l3_off <= 14) ? vlans : vlans_inside(skb, s->l3_off, vlans);
 }
 
 /* By words, as they were written: a longer load would stall until all of them are in the

@@ -100,6 +100,8 @@ mod tests {
         flags: u16,
         ecn: u8,
         data: &'static [u8],
+        /// The VLAN of the tag inside the frame.
+        vlan: Option<u16>,
     }
 
     fn out(flags: u16, ecn: u8) -> Seg {
@@ -109,6 +111,7 @@ mod tests {
             flags,
             ecn,
             data: b"",
+            vlan: None,
         }
     }
 
@@ -120,6 +123,7 @@ mod tests {
             flags,
             ecn,
             data,
+            vlan: None,
         }
     }
 
@@ -165,7 +169,10 @@ mod tests {
             } else {
                 [0x86, 0xdd]
             };
-            [&[0; 12], &kind[..], &packet].concat()
+            let tag = self
+                .vlan
+                .map_or(vec![], |vlan| [[0x81, 0], vlan.to_be_bytes()].concat());
+            [&[0; 12], &tag[..], &kind[..], &packet].concat()
         }
 
         /// Runs the program, and returns the packet's ECN bits and its flags. The checksums must be
@@ -184,7 +191,7 @@ mod tests {
             let program: &SchedClassifier = echo.0.bpf.program(name).unwrap().try_into().unwrap();
             let verdict = program.test_run(options).unwrap().return_value;
             assert_eq!(verdict as i32, -1, "TC_ACT_UNSPEC");
-            let ip = &after[14..];
+            let ip = &after[if self.vlan.is_some() { 18 } else { 14 }..];
             let (class, tcp) = if self.version == 4 {
                 assert_eq!(checksum::of(&ip[..20]), [0, 0], "IPv4 header");
                 assert_eq!(ip[1] & !CE, 0xb8, "DSCP");
@@ -276,5 +283,31 @@ mod tests {
         assert_eq!(out(ACK, CE).through(&echo), (CE, ACK));
         assert_eq!(data(ACK).through(&echo), (NOT_ECT, ACK));
         assert_eq!(echo.counters().unwrap().unknown, 1);
+    }
+
+    #[test]
+    fn equal_connections_in_two_vlans_are_two() {
+        let echo = echo();
+        let synack = Seg {
+            data: b"",
+            ..data(SYN | ACK)
+        };
+        // One without ECN and one with it.
+        let [first, second] = [5, 7].map(|vlan| {
+            move |seg| Seg {
+                vlan: Some(vlan),
+                ..seg
+            }
+        });
+        first(synack).through(&echo);
+        second(Seg {
+            flags: SYN | ACK | ECE,
+            ..synack
+        })
+        .through(&echo);
+        assert_eq!(second(out(ACK, CE)).through(&echo), (CE, ACK));
+        assert_eq!(first(out(ACK, CE)).through(&echo), (NOT_ECT, ACK));
+        assert_eq!(second(data(ACK)).through(&echo), (NOT_ECT, ACK));
+        assert_eq!(first(data(ACK)).through(&echo), (NOT_ECT, ACK | ECE));
     }
 }

@@ -3,7 +3,10 @@
 use std::thread::sleep;
 use std::time::Duration;
 
+use ackwise_netdev::packet_socket::Destination;
+use ackwise_testbed::{Netns, alone};
 use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
+use nix::sys::socket::MsgFlags;
 
 use super::*;
 
@@ -12,6 +15,10 @@ const FAR: [u8; 4] = [10, 0, 0, 2];
 /// The bytes between a frame's addresses and its IP header.
 const PLAIN: &[u8] = &[8, 0];
 const TAGS: &[u8] = &[0x88, 0xa8, 0, 5, 0x81, 0, 0, 7, 8, 0];
+/// Tags of VLANs 5 and 7, and one that has a priority only.
+const VLAN_5: &[u8] = &[0x81, 0, 0, 5, 8, 0];
+const VLAN_7: &[u8] = &[0x81, 0, 0, 7, 8, 0];
+const PRIORITY: &[u8] = &[0x81, 0, 0xe0, 0, 8, 0];
 const PPPOE: &[u8] = &[0x88, 0x64, 0x11, 0, 0, 1, 0, 82, 0, 0x21];
 
 /// The object, loaded but not attached.
@@ -133,6 +140,94 @@ fn data_are_timed_behind_tags_and_pppoe() {
         }
         // The first round trip says nothing.
         assert_eq!(programs.samples().0, 2, "{link:02x?}");
+    }
+}
+
+/// Segment number `n` of an upload of 1000 bytes each.
+fn data_of(n: u32) -> Segment {
+    Segment {
+        seq: 1 + 1000 * n,
+        ack: 1,
+        tsval: n,
+        tsecr: 0,
+        payload: 1000,
+    }
+}
+
+/// The ACK that ends where segment number `n` ends.
+fn ack_of(n: u32) -> Segment {
+    Segment {
+        seq: 1,
+        ack: 1001 + 1000 * n,
+        tsval: now_ms(),
+        tsecr: n,
+        payload: 0,
+    }
+}
+
+/// Whether one of these rounds, which have numbers, is timed. A round is not if the machine is so
+/// busy that the receiver's timer might have answered.
+fn is_timed(mut round: impl FnMut(u32) -> bool) -> bool {
+    (0..30).any(&mut round)
+}
+
+/// Networks in two VLANs may have the same addresses.
+#[test]
+fn equal_connections_in_two_vlans_are_two() {
+    for other in [VLAN_7, PLAIN, TAGS, PRIORITY] {
+        let mut programs = Programs::load();
+        let timed = is_timed(|n| {
+            programs.leaves(VLAN_5, data_of(n));
+            // Neither an ACK of another connection nor its data have to do with these data.
+            programs.leaves(other, data_of(n));
+            programs.comes(other, ack_of(n));
+            programs.samples();
+            programs.comes(VLAN_5, ack_of(n));
+            programs.samples().0 > 0
+        });
+        assert!(timed, "{other:02x?}");
+    }
+}
+
+#[test]
+fn a_priority_is_no_vlan() {
+    let mut programs = Programs::load();
+    assert!(is_timed(|n| {
+        programs.leaves(PLAIN, data_of(n));
+        programs.comes(PRIORITY, ack_of(n));
+        programs.samples().0 > 0
+    }));
+}
+
+/// Where the kernel has put the tag of a VLAN into a departing frame, the network header is already
+/// the one behind it.
+#[test]
+fn tagged_frames_are_timed_as_the_kernel_sends_them() {
+    let _alone = alone();
+    let (near, far) = (Netns::new(), Netns::new());
+    near.wire("near0", &far, "far0");
+    let mut delay = near.run(|| {
+        let interface = Interface::find("near0").unwrap();
+        Delay::behind_qdisc(&interface, None).unwrap()
+    });
+    let send = |from: &Netns, name: &str, frame: &[u8]| {
+        from.run(|| {
+            let to = Destination {
+                interface: Interface::find(name).unwrap().index,
+                protocol: u16::from_ne_bytes([frame[12], frame[13]]),
+            };
+            let socket = packet_socket::open(Layer::Link).unwrap();
+            packet_socket::send(&socket, to, frame, None, MsgFlags::empty()).unwrap();
+        });
+    };
+    for (first, link) in [(0, PLAIN), (100, VLAN_5), (200, TAGS)] {
+        let timed = is_timed(|n| {
+            let n = first + n;
+            send(&near, "near0", &frame(true, link, data_of(n)));
+            send(&far, "far0", &frame(false, link, ack_of(n)));
+            delay.sample().unwrap().is_some()
+        });
+        assert!(timed, "{link:02x?}");
     }
 }
 
