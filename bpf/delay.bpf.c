@@ -212,6 +212,9 @@ static __always_inline int read(const struct __sk_buff *skb, int leaves, struct 
 	if (!tcp.header.syn && (tcp.header.doff < 8 || tcp.kinds != TS_OPTION))
 		return 0;
 	headers += tcp.header.doff * 4;
+	/* A length of 0 is one that does not fit in the field: Linux's BIG TCP. */
+	if (length < headers)
+		return 0;
 	__builtin_memset(seg, 0, sizeof(*seg));
 	seg->of.near = leaves ? src : dst;
 	seg->of.far = leaves ? dst : src;

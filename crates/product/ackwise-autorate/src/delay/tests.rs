@@ -199,6 +199,20 @@ fn a_priority_is_no_vlan() {
     }));
 }
 
+/// The length of a packet of Linux's BIG TCP is 0. It is not read, and the others are still timed.
+#[test]
+fn a_packet_of_unknown_length_ends_no_probe() {
+    let mut programs = Programs::load();
+    assert!(is_timed(|n| {
+        programs.leaves(PLAIN, data_of(n));
+        let mut long = frame(true, PLAIN, data_of(n + 1));
+        long[16..18].fill(0);
+        programs.run("ackwise_delay_out", &long);
+        programs.comes(PLAIN, ack_of(n));
+        programs.samples().0 > 0
+    }));
+}
+
 /// Where the kernel has put the tag of a VLAN into a departing frame, the network header is already
 /// the one behind it.
 #[test]
