@@ -199,6 +199,23 @@ fn a_priority_is_no_vlan() {
     }));
 }
 
+/// Above a long queue each probe begins with the first segment of a pair, and the receiver answers
+/// the second one.
+#[test]
+fn pairs_are_timed_although_probes_are_far_apart() {
+    let mut programs = Programs::load();
+    let mut samples = 0;
+    for pair in 0..6 {
+        programs.leaves(PLAIN, data_of(2 * pair));
+        programs.leaves(PLAIN, data_of(2 * pair + 1));
+        sleep(Duration::from_millis(200));
+        programs.comes(PLAIN, ack_of(2 * pair + 1));
+        samples += programs.samples().0;
+    }
+    // The first answer says nothing, and after it every second pair is timed at least.
+    assert!(samples >= 2, "{samples}");
+}
+
 /// The length of a packet of Linux's BIG TCP is 0. It is not read, and the others are still timed.
 #[test]
 fn a_packet_of_unknown_length_ends_no_probe() {
