@@ -503,12 +503,8 @@ impl Estimator {
         self.state = State::Following;
         self.growth = GROWTH;
         let waits_us = self.current_wait_us(observation, last);
-        let Some(capacity) = self.measured_bps() else {
-            if let Some(capacity) = self.waiting_capacity_bps {
-                // After a fall the span for a new measurement is longer. Meanwhile, use the last one.
-                self.approach(observation, last, capacity, waits_us);
-                return;
-            }
+        let measured = self.measured_bps();
+        let Some(capacity) = measured.or(self.waiting_capacity_bps) else {
             // The growth since the first waiting packet left was already too much.
             let then = self.rate_at(observation.at_ns - self.rtt_ns);
             self.set_rate(self.rate_bps.min(then));
@@ -521,6 +517,11 @@ impl Estimator {
             // What was measured is what the senders offer, not what the link carries.
             self.restart_app_limited(observation);
             self.accept_base_delay(observation, last, self.before_wait_bps);
+            return;
+        }
+        if measured.is_none() {
+            // After a fall the span for a new measurement is longer. Meanwhile, use the last one.
+            self.approach(observation, last, capacity, waits_us);
             return;
         }
         if self.detect_wait_elsewhere(observation, last, capacity) {

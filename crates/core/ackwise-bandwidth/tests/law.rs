@@ -245,6 +245,34 @@ fn a_longer_path_does_not_throttle_who_has_little_to_send() {
     }
 }
 
+/// Two packets a second show a capacity at which eight take longer than a point counts, so that it is
+/// not measured again.
+#[test]
+fn nor_who_sends_two_packets_a_second() {
+    for waited_ms in [600, 900] {
+        let mut estimator = Estimator::new(BOUNDS, BOUNDS.max_bps);
+        let mut low_ms = 0;
+        for index in 1..2400_u64 {
+            let answered = index.saturating_sub((40 + waited_ms) / 25);
+            let is_answered = answered > 0 && answered.is_multiple_of(20);
+            let sample = is_answered.then_some(Sample {
+                left_ns: answered * 25 * MS,
+                bytes: answered / 20 * 1514,
+                waited_us: 1000 * waited_ms as u32,
+            });
+            let rate = estimator.observe(&Observation {
+                at_ns: index * 25 * MS,
+                sent: full_packets(index / 20 * 1514),
+                backlog_bytes: 0,
+                has_dropped: false,
+                sample,
+            });
+            low_ms += if rate < BOUNDS.max_bps / 2 { 25 } else { 0 };
+        }
+        assert!(low_ms < 20_000, "{waited_ms} ms: low for {low_ms} ms");
+    }
+}
+
 /// With a filter there is hardly an ACK in the shaped queue, and a full packet is as long as twenty
 /// ACKs.
 #[test]
