@@ -76,6 +76,9 @@ const APP_LIMITED_SAMPLES: u32 = 4;
 const SLOW_RISE_TIME: Nanos = 3 * SECOND;
 /// The time after which an attempt to empty the queue is abandoned.
 const MAX_EMPTYING_TIME: Nanos = SECOND;
+/// A wait that an attempt to empty the queue changed by no more than this, µs, and by no more than
+/// a tenth, is not a queue of the link. Near the minimum rate a queue becomes shorter slowly.
+const SAME_WAIT_US: u32 = 20_000;
 
 /// The bounds of the result, bit/s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,6 +147,16 @@ struct Cuts {
     futile_cuts: u32,
 }
 
+/// An attempt to empty the queue.
+#[derive(Debug, Clone, Copy)]
+struct Attempt {
+    since: Nanos,
+    /// The wait before it, µs.
+    waited_us: u32,
+    /// The rate before it, bit/s.
+    rate_bps: u64,
+}
+
 /// Estimates a link's bandwidth between two bounds.
 #[derive(Debug, Clone)]
 pub struct Estimator {
@@ -173,6 +186,8 @@ pub struct Estimator {
     /// The last time at which nothing waited.
     empty_at: Nanos,
     emptying_since: Option<Nanos>,
+    /// The last attempt to empty the queue, until a packet that left at its end is answered.
+    attempt: Option<Attempt>,
     /// The time of the last observation.
     observed_at: Option<Nanos>,
     /// The last time at which packets waited in the shaped queue, or nothing waited behind it.
@@ -218,6 +233,7 @@ impl Estimator {
             cuts: None,
             empty_at: 0,
             emptying_since: None,
+            attempt: None,
             observed_at: None,
             app_limited_since: 0,
             app_limited_samples: 0,
@@ -286,6 +302,7 @@ impl Estimator {
         if last.waited_us <= self.low_us() {
             self.empty_at = observation.at_ns;
             self.emptying_since = None;
+            self.attempt = None;
             self.cuts = None;
             self.small_wait_bps = None;
             self.waiting_capacity_bps = None;
@@ -524,7 +541,9 @@ impl Estimator {
             self.approach(observation, last, capacity, waits_us);
             return;
         }
-        if self.detect_wait_elsewhere(observation, last, capacity) {
+        if self.detect_futile_attempt(observation, last)
+            || self.detect_wait_elsewhere(observation, last, capacity)
+        {
             return;
         }
         self.capacity_bps = Some(capacity);
@@ -543,7 +562,7 @@ impl Estimator {
         capacity: u64,
         old_wait_us: u64,
     ) {
-        let target = self.current_target_us(observation);
+        let target = self.current_target_us(observation, last);
         let waits_us = self.current_wait_us(observation, last);
         let (drain, waits) = (i128::from(DRAIN_US), i128::from(waits_us));
         let parts = drain + i128::from(target) - waits;
@@ -578,17 +597,44 @@ impl Estimator {
     }
 
     /// The current target wait: none if the queue has not been empty for long.
-    fn current_target_us(&mut self, observation: &Observation) -> u64 {
+    fn current_target_us(&mut self, observation: &Observation, last: Point) -> u64 {
         let since = *self.emptying_since.get_or_insert(observation.at_ns);
         if observation.at_ns - self.empty_at < EMPTY_INTERVAL_NS {
             self.emptying_since = None;
             return self.target_us();
+        }
+        if since == observation.at_ns {
+            self.attempt = Some(Attempt {
+                since,
+                waited_us: last.waited_us,
+                rate_bps: self.rate_bps,
+            });
         }
         if observation.at_ns - since > MAX_EMPTYING_TIME {
             self.empty_at = observation.at_ns;
             self.emptying_since = None;
         }
         0
+    }
+
+    /// Says whether an attempt to empty the queue has left the wait as it was, so that packets wait
+    /// elsewhere. If so, that wait is the new base delay. A long wait cuts the rate to the minimum in
+    /// fewer cuts than show that they do not help.
+    fn detect_futile_attempt(&mut self, observation: &Observation, last: Point) -> bool {
+        let Some(attempt) = self.attempt else {
+            return false;
+        };
+        let left = last.served_ns - u64::from(last.waited_us) * 1_000;
+        if left < attempt.since + MAX_EMPTYING_TIME * 9 / 10 {
+            return false;
+        }
+        self.attempt = None;
+        let was_us = attempt.waited_us;
+        if last.waited_us.abs_diff(was_us) > SAME_WAIT_US.min(was_us / 10) {
+            return false;
+        }
+        self.accept_base_delay(observation, last, attempt.rate_bps);
+        true
     }
 
     /// Says whether cuts do not help, so that packets wait elsewhere. If so, the cuts are taken

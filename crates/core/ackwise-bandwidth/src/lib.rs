@@ -40,8 +40,8 @@
 //!   senders have no more to send, and what is measured is not the link. The rate returns to what
 //!   it was before.
 //! - **A wait elsewhere** does not go away when less is sent. If it persists through
-//!   [`MAX_FUTILE_CUTS`] successive cuts, the rate returns to what it was before, and that wait is
-//!   the new base delay.
+//!   [`MAX_FUTILE_CUTS`] successive cuts, or through an attempt to empty the queue, the rate returns
+//!   to what it was before, and that wait is the new base delay.
 //! - **A short wait cuts little.** A delay of the path beyond the link that goes up and down looks
 //!   like a short queue, whose measured capacity follows each cut. Until a wait exceeds the target
 //!   by 50 ms, or has lasted for 1.5 s, the rate is at least 66 % of the recent capacity.

@@ -202,6 +202,26 @@ fn what_waits_elsewhere_does_not_throttle_it() {
     assert!(seen.iter().all(|it| *it > 0.7), "{seen:?}");
 }
 
+/// A long wait elsewhere cuts the rate to the minimum, where it looks like the queue of a slow link.
+#[test]
+fn a_long_wait_elsewhere_does_not_hold_it_at_the_minimum() {
+    for link in [1e6, 5e6, 15e6] {
+        let path = Path {
+            elsewhere: (10_000, 300),
+            ..Path::default()
+        };
+        let seen = run(&mut ours(), &constant(link), &path, 120, 20);
+        assert!(seen.utilisation > 0.5, "{link}: {}", seen.utilisation);
+    }
+    // Here it is such a queue.
+    let path = Path {
+        buffer: 105e3 / 4.0,
+        ..Path::default()
+    };
+    let seen = run(&mut ours(), &constant(105e3), &path, 120, 10);
+    assert!(seen.wait(0.5) < 400.0, "{} ms", seen.wait(0.5));
+}
+
 /// Whenever the delay of the path beyond the link rises, it looks like a queue.
 #[test]
 fn a_delay_that_goes_up_and_down_elsewhere_does_not_throttle_it() {
