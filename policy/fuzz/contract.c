@@ -677,7 +677,9 @@ static void handshake(struct run *r, const uint8_t *data)
 		syn.flags = AW_TCP_ACK;
 		syn.opts = 0;
 		aw_handshake_on_segment(&r->hs, &syn, 1, r->now + last);
-		n->handshake_rtt = last;
+		/* The server's segment closes nothing. */
+		if (data[2] >> 1 & 1)
+			n->handshake_rtt = last;
 	}
 }
 

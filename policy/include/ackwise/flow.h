@@ -5,7 +5,7 @@
  * receiver, "ACKs" the other way. An environment calls, for each segment of either
  * direction and in the order in which it receives them:
  *
- *   SYNs, and the first segment after    aw_handshake_on_segment()
+ *   SYNs, and what follows them          aw_handshake_on_segment()
  *   the first pure ACK                   aw_flow_init()
  *   data direction                       aw_flow_on_data()
  *   ACK direction                        if aw_flow_releases() says so, the held ACK

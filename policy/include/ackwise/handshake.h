@@ -17,6 +17,7 @@ enum aw_handshake_flag {
 	AW_HS_ACCECN = 1 << 4,	    /* AccECN was requested, and granted */
 	AW_HS_DONE = 1 << 5,	    /* rtt_us is complete */
 	AW_HS_ASKS_ACCECN = 1 << 6, /* the SYN requested AccECN */
+	AW_HS_FROM_ACKS = 1 << 7,   /* the ACK sender sent the SYN */
 };
 
 /**
@@ -92,8 +93,13 @@ AW_FN void aw_handshake_on_segment(struct aw_handshake *h, const struct aw_seg *
 	aw_u32 now = (aw_u32)now_us;
 
 	if (!(s->flags & AW_TCP_SYN)) {
+		/*
+		 * The client's next segment, normally its ACK, closes the second leg. With Fast Open
+		 * (RFC 7413 §3) the server's data may come before it.
+		 */
+		if (h->syn_us && !(h->flags & AW_HS_FROM_ACKS) != !acks)
+			return;
 		if (!(h->flags & AW_HS_DONE) && h->synack_us && (s->flags & AW_TCP_ACK)) {
-			/* The next segment, normally the client's ACK, closes the second leg. */
 			if (h->syn_us)
 				h->rtt_us = h->synack_us - h->syn_us + (now - h->synack_us);
 			h->flags |= AW_HS_DONE;
@@ -113,6 +119,8 @@ AW_FN void aw_handshake_on_segment(struct aw_handshake *h, const struct aw_seg *
 		h->rtt_us = 0;
 		h->synack_us = 0;
 		h->syn_us = now ? now : 1;
+		if (acks)
+			h->flags |= AW_HS_FROM_ACKS;
 		if ((s->flags & AW_TCP_ACE) == AW_TCP_ACE)
 			h->flags |= AW_HS_ASKS_ACCECN;
 	}

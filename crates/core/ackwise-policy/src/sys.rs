@@ -292,6 +292,7 @@ pub const AW_HS_WSCALE_ACKS: aw_handshake_flag = 8;
 pub const AW_HS_ACCECN: aw_handshake_flag = 16;
 pub const AW_HS_DONE: aw_handshake_flag = 32;
 pub const AW_HS_ASKS_ACCECN: aw_handshake_flag = 64;
+pub const AW_HS_FROM_ACKS: aw_handshake_flag = 128;
 pub type aw_handshake_flag = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]

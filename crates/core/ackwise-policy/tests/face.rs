@@ -283,6 +283,22 @@ fn with_rtt(us: u64) -> Flow {
     Flow::new(Some(&handshake), 1_000 + us)
 }
 
+/// With Fast Open a server sends data before the client's ACK arrives. Beside the server every later
+/// sample echoes the newest ACK, and may only lower the minimum: one that is too short stays.
+#[test]
+fn data_before_the_clients_ack_are_no_round_trip() {
+    let mut handshake = Handshake::default();
+    handshake.on_segment(&segment(TcpFlags::SYN, u32::MAX, 0, 0), true, 1_000);
+    let answer = segment(TcpFlags::SYN | TcpFlags::ACK, u32::MAX, 0, 0);
+    handshake.on_segment(&answer, false, 1_100);
+    handshake.on_segment(&segment(TcpFlags::ACK, 0, 0, MSS), false, 1_200);
+    let early = Flow::new(Some(&handshake), 1_200);
+    assert_eq!(early.min_rtt_us(), None);
+    handshake.on_segment(&segment(TcpFlags::ACK, 0, MSS, 0), true, 41_000);
+    let flow = Flow::new(Some(&handshake), 41_000);
+    assert_eq!(flow.min_rtt_us(), Some(40_000));
+}
+
 #[test]
 fn a_hold_is_a_bound_or_one_of_four_lengths_an_octave() {
     let config = every_n(4);
