@@ -206,12 +206,15 @@ fn compile(clang: &str, root: &Path, out: &Path, name: &str) {
     let source = root.join(format!("bpf/{name}.bpf.c"));
     let object = out.join(format!("{name}.bpf.o"));
     let object = object.to_str().expect("OUT_DIR is UTF-8");
-    if let Err(said) = run_clang(clang, root, &source, &["-c", "-o", object]) {
-        let hint = if said.contains("file not found") {
+    if let Err(message) = run_clang(clang, root, &source, &["-c", "-o", object]) {
+        let hint = if message.contains("file not found") {
             "\nOn Debian or Ubuntu the headers are in: libbpf-dev linux-libc-dev"
         } else {
             ""
         };
-        panic!("\n\n{} does not compile:\n{said}{hint}\n", source.display());
+        panic!(
+            "\n\n{} does not compile:\n{message}{hint}\n",
+            source.display()
+        );
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ackwise_engines::command;
-use ackwise_uml::{Choice, Release};
+use ackwise_uml::{KernelChoice, Release};
 
 use crate::capture;
 use crate::device::Error;
@@ -179,7 +179,7 @@ pub enum Place {
     /// In this process; this is its report.
     Process(Box<DeviceReport>),
     /// On a kernel.
-    Kernel(Spec, Choice),
+    Kernel(Spec, KernelChoice),
 }
 
 impl BuiltIn {
@@ -213,7 +213,7 @@ impl BuiltIn {
             name: self.name.to_owned(),
             setup,
         };
-        Ok(Place::Kernel(spec, Choice::Release(release)))
+        Ok(Place::Kernel(spec, KernelChoice::Release(release)))
     }
 }
 

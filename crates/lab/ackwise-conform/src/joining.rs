@@ -17,13 +17,13 @@ const ETH_FLAG_LRO: u32 = 1 << 15;
 
 /// An interface that merges nothing until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Apart {
+pub(crate) struct GroDisabled {
     interface: String,
     /// Previous state of GRO, and the flags with LRO's bit.
     was: [u32; 2],
 }
 
-impl Apart {
+impl GroDisabled {
     /// Switches off the merging of packets.
     ///
     /// # Errors
@@ -36,18 +36,18 @@ impl Apart {
                  another interface"
             ))
         };
-        let asked = |command| {
+        let get_value = |command| {
             ethtool_value(interface, command)
                 .map_err(|error| refused("does not report whether it merges packets", error))
         };
         let apart = Self {
             interface: interface.to_owned(),
-            was: [asked(ETHTOOL_GGRO)?, asked(ETHTOOL_GFLAGS)?],
+            was: [get_value(ETHTOOL_GGRO)?, get_value(ETHTOOL_GFLAGS)?],
         };
         apart
             .set([0, apart.was[1] & !ETH_FLAG_LRO])
             .map_err(|error| refused("does not stop merging packets", error))?;
-        let on = asked(ETHTOOL_GGRO)? != 0 || asked(ETHTOOL_GFLAGS)? & ETH_FLAG_LRO != 0;
+        let on = get_value(ETHTOOL_GGRO)? != 0 || get_value(ETHTOOL_GFLAGS)? & ETH_FLAG_LRO != 0;
         if on {
             let error = io::Error::other("it accepted the setting, but GRO or LRO is still on");
             return Err(refused("does not stop merging packets", error));
@@ -69,7 +69,7 @@ impl Apart {
     }
 }
 
-impl Drop for Apart {
+impl Drop for GroDisabled {
     fn drop(&mut self) {
         // The interface may be gone.
         let _ = self.set(self.was);

@@ -11,7 +11,7 @@ use crate::schedule::{Run, Schedule, Shaper};
 
 mod sender;
 
-use sender::Heard;
+use sender::AcceptedSegment;
 
 /// The kind of failure of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -200,10 +200,10 @@ pub fn judge(
         };
         let pure = |it: &&Segment| it.from == Side::Receiver && it.is_pure_ack();
         let sent = run.script.steps.iter().map(|it| &it.segment).filter(pure);
-        let heard = arrived.found.iter().map(|it| &it.segment).filter(pure);
+        let accepted = arrived.found.iter().map(|it| &it.segment).filter(pure);
         report.runs += 1;
         report.acks_sent += sent.count() as u64;
-        report.acks_arrived += heard.count() as u64;
+        report.acks_arrived += accepted.count() as u64;
         if let Some(finding) = finding {
             if report.finding.is_none() {
                 report.first_failed = report.runs - 1;
@@ -267,33 +267,33 @@ fn judge_run(run: &Run, shaper: Shaper, arrived: &Arrived) -> Option<Finding> {
     if let Some(finding) = arrived.findings.first() {
         return Some(finding.clone());
     }
-    let look = Look {
+    let check = RunCheck {
         run,
         due_ns: run.due_ns(shaper),
         found: &arrived.found,
-        heard: sender::hears(run, &arrived.found),
+        accepted: sender::accepted_segments(run, &arrived.found),
     };
     let data = run.script.steps.iter().enumerate();
     let mut data = data.filter(|(_, it)| it.segment.from == Side::Sender);
-    if let Some(finding) = data.find_map(|(step, _)| look.arrives(step)) {
+    if let Some(finding) = data.find_map(|(step, _)| check.arrives(step)) {
         return Some(Finding {
             what: format!("towards the receiver: {}", finding.what),
             ..finding
         });
     }
     let mut expects = run.script.expects.iter();
-    expects.find_map(|expect| look.at(expect))
+    expects.find_map(|expect| check.at(expect))
 }
 
 /// One run, with everything that is known of it.
-struct Look<'a> {
+struct RunCheck<'a> {
     run: &'a Run,
     due_ns: Vec<u64>,
     found: &'a [Found],
-    heard: Vec<Heard<'a>>,
+    accepted: Vec<AcceptedSegment<'a>>,
 }
 
-impl Look<'_> {
+impl RunCheck<'_> {
     fn segment(&self, step: usize) -> &Segment {
         &self.run.script.steps[step].segment
     }
@@ -323,10 +323,10 @@ impl Look<'_> {
     }
 
     /// The time of the first accepted ACK of the step's connection that satisfies `is`.
-    fn first(&self, step: usize, mut is: impl FnMut(&Heard<'_>) -> bool) -> Option<u64> {
+    fn first(&self, step: usize, mut is: impl FnMut(&AcceptedSegment<'_>) -> bool) -> Option<u64> {
         let flow = self.segment(step).flow;
-        let mut heard = self.heard.iter().filter(|it| it.segment.flow == flow);
-        heard.find(|it| is(it)).map(|it| it.at_ns)
+        let mut accepted = self.accepted.iter().filter(|it| it.segment.flow == flow);
+        accepted.find(|it| is(it)).map(|it| it.at_ns)
     }
 
     fn at(&self, expect: &Expect) -> Option<Finding> {
@@ -341,14 +341,14 @@ impl Look<'_> {
                 let mut known = sender::Scoreboard::default();
                 let blocks = self.segment(step).sack();
                 let first = self.first(step, |it| {
-                    known.hear(it.segment);
+                    known.observe(it.segment);
                     blocks.iter().all(|block| known.covers(*block))
                 });
                 self.in_time(step, first, "the blocks of ")
             }
             Expect::Duplicates { of, count } => {
                 let like = self.segment(of);
-                let same = self.heard.iter().filter(|it| {
+                let same = self.accepted.iter().filter(|it| {
                     it.segment.flow == like.flow
                         && it.segment.is_pure_ack()
                         && it.segment.ack == like.ack
@@ -413,8 +413,8 @@ impl Look<'_> {
     fn counts(&self, what: &str, count: fn(&[&Segment]) -> u64) -> Option<Finding> {
         let all = self.run.script.steps.iter().map(|it| &it.segment);
         let all: Vec<&Segment> = all.filter(|it| it.from == Side::Receiver).collect();
-        let heard: Vec<&Segment> = self.heard.iter().map(|it| it.segment).collect();
-        let (is, was) = (count(&heard), count(&all));
+        let accepted: Vec<&Segment> = self.accepted.iter().map(|it| it.segment).collect();
+        let (is, was) = (count(&accepted), count(&all));
         (is != was).then(|| Finding {
             failure: Failure::Lost,
             what: format!("{what}: the sender counts {is}, the receiver reported {was}"),

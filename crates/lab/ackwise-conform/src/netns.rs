@@ -15,7 +15,7 @@ use ackwise_policy::{Capabilities, Policy};
 use serde::{Deserialize, Serialize};
 
 use crate::device::{Arrival, Device, Error};
-use crate::joining::Apart;
+use crate::joining::GroDisabled;
 use crate::links::{ip, shape};
 use crate::packet::HOSTS_V4;
 use crate::schedule::{Schedule, Shaper};
@@ -69,7 +69,7 @@ const SECOND: u8 = 2;
 pub struct Router<'a> {
     spec: &'a Spec,
     shaper: Shaper,
-    told: fn(usize),
+    on_progress: fn(usize),
 }
 
 impl<'a> Router<'a> {
@@ -85,14 +85,14 @@ impl<'a> Router<'a> {
         Self {
             spec,
             shaper,
-            told: |_| {},
+            on_progress: |_| {},
         }
     }
 
     /// Sets a function that is called now and then with the number of packets sent.
     #[must_use]
-    pub fn telling(mut self, told: fn(usize)) -> Self {
-        self.told = told;
+    pub fn with_progress(mut self, on_progress: fn(usize)) -> Self {
+        self.on_progress = on_progress;
         self
     }
 }
@@ -133,7 +133,7 @@ impl Device for Router<'_> {
         let at_receiver = open(&receiver, RECEIVER, MACS[0], MACS[1])?;
         let at_sender = open(&sender, SENDER, MACS[3], MACS[2])?;
         let inserted = self.insert(&middle, far)?;
-        let arrivals = wire::run(&at_receiver, &at_sender, schedule, self.told)?;
+        let arrivals = wire::run(&at_receiver, &at_sender, schedule, self.on_progress)?;
         let carried = match &inserted {
             Inserted::Tunnel(tunnel) => tunnel.carried(),
             Inserted::Simplemux { .. } => Simplemux::carried(far)?,
@@ -362,7 +362,7 @@ impl Device for Between {
         let [receiver, sender] = &self.interfaces;
         let open = |interface: &str, from, to| {
             let wire = Wire::open(interface, from, to)?;
-            Ok::<_, Error>((Apart::new(interface)?, wire))
+            Ok::<_, Error>((GroDisabled::new(interface)?, wire))
         };
         let (_apart, receiver) = open(receiver, MACS[0], MACS[3])?;
         let (_also, sender) = open(sender, MACS[3], MACS[0])?;

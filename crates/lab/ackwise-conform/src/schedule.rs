@@ -8,7 +8,7 @@ use crate::packet::{Flow, Side};
 /// Runs of each case: half of them over IPv4, half over IPv6.
 pub(crate) const RUNS: u32 = 4;
 /// Silence between two runs, in which every queue empties and every hold ends.
-const BETWEEN_NS: u64 = 700_000_000;
+const GAP_NS: u64 = 700_000_000;
 const FIRST_PORT: u16 = 10_000;
 /// Number of ports that a run may use.
 const PORTS: u16 = 4;
@@ -95,7 +95,7 @@ impl Schedule {
                     script,
                     start_ns,
                 });
-                start_ns += length + BETWEEN_NS;
+                start_ns += length + GAP_NS;
             }
         }
         Self { runs, flows }
@@ -117,7 +117,7 @@ impl Schedule {
     pub fn end_ns(&self) -> u64 {
         let last = self.runs.last();
         last.map_or(0, |run| {
-            run.start_ns + run.script.steps.last().map_or(0, |it| it.at_ns) + BETWEEN_NS
+            run.start_ns + run.script.steps.last().map_or(0, |it| it.at_ns) + GAP_NS
         })
     }
 

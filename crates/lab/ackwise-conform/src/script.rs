@@ -16,7 +16,7 @@ const WINDOW_SCALE: u8 = 7;
 /// The window field of most ACKs.
 pub(crate) const WINDOW: u16 = 1000;
 /// Number of ACKs before the first news of a case.
-const WARM: u32 = 16;
+const WARM_UP_ACKS: u32 = 16;
 /// Bytes of the receiver's data before the news.
 const BLOCK: u32 = 400;
 const MS: u64 = 1_000_000;
@@ -158,7 +158,7 @@ impl Connection {
 
     /// Does the sender's start: each ACK is sent only when the one before it is gone.
     pub fn warm(&mut self) {
-        for _ in 0..WARM {
+        for _ in 0..WARM_UP_ACKS {
             self.segment();
             let ack = self.ack();
             self.send(ack);

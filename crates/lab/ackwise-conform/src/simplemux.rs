@@ -21,7 +21,7 @@ const DEVICE: &str = "smux0";
 /// Interval at which bundles leave, as by default in ackwise's tunnel; full bundles leave earlier.
 const PERIOD: Duration = Duration::from_millis(10);
 /// Maximum time for a process to open its sockets.
-const PATIENCE: Duration = Duration::from_secs(5);
+const START_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The two processes; both end on drop.
 #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ impl Simplemux {
             })?;
             started.ends.push(end);
         }
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + START_TIMEOUT;
         for end in &mut started.ends {
             wait_for(end, until)?;
         }

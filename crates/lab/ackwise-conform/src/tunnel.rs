@@ -17,7 +17,7 @@ pub(crate) const NEAR: &str = "t0";
 pub(crate) const FAR: &str = "t1";
 const MACS: [&str; 2] = ["02:00:00:00:03:01", "02:00:00:00:03:02"];
 /// Maximum time for the handshake and the search for the path MTU.
-const PATIENCE: Duration = Duration::from_secs(20);
+const SETUP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The daemons; both end on drop.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ pub(crate) fn start(near: &Namespace, far: &Namespace) -> Result<Tunnel, Error> 
         far: daemon(far, &far_text, &far_keys)?,
         near: daemon(near, &near_text, &near_keys)?,
     };
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + SETUP_TIMEOUT;
     let is_up = |daemon: &Daemon| daemon.stats().peers.iter().all(|peer| peer.up);
     while ![&tunnel.far, &tunnel.near].into_iter().all(is_up) {
         if Instant::now() >= until {

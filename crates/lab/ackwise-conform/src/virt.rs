@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use ackwise_engines::{LabError, virt};
-use ackwise_uml::{Choice, Ended, Kernel, Machine, link_init};
+use ackwise_uml::{Ended, Kernel, KernelChoice, Machine, link_init};
 use serde::{Deserialize, Serialize};
 
 use crate::capture;
@@ -17,9 +17,9 @@ use crate::schedule::Schedule;
 
 /// The argument that makes a first program a guest of the suite.
 const ARGUMENT: &str = "ackwise-conform-guest";
-const JOB: &str = "conform.json";
-const ANSWER: &str = "conform-answer.json";
-const PROGRESS: &str = "progress";
+const JOB_FILE: &str = "conform.json";
+const RESULT_FILE: &str = "conform-answer.json";
+const PROGRESS_FILE: &str = "progress";
 const CAPTURES: &str = "captures";
 /// Seed of the guest's random numbers.
 const SEED: u64 = 7;
@@ -54,7 +54,7 @@ fn serve(directory: &Path) -> Result<(), LabError> {
             source: error.into(),
         }
     };
-    let text = fs::read(directory.join(JOB)).map_err(LabError::os("cannot read the job"))?;
+    let text = fs::read(directory.join(JOB_FILE)).map_err(LabError::os("cannot read the job"))?;
     let job: Job = serde_json::from_slice(&text).map_err(failed("cannot parse the job"))?;
     let _ = SHARED.set(directory.to_owned());
     let answer = match work(&job, directory) {
@@ -62,18 +62,18 @@ fn serve(directory: &Path) -> Result<(), LabError> {
         Err(error) => Answer::Failed(error.to_string()),
     };
     let text = serde_json::to_vec(&answer).map_err(failed("cannot write the answer"))?;
-    fs::write(directory.join(ANSWER), text).map_err(LabError::os("cannot write the answer"))
+    fs::write(directory.join(RESULT_FILE), text).map_err(LabError::os("cannot write the answer"))
 }
 
 fn work(job: &Job, directory: &Path) -> Result<DeviceReport, Error> {
     let schedule = Schedule::new(&chosen(&job.cases)?);
-    let told = |packets: usize| {
+    let on_progress = |packets: usize| {
         if let Some(directory) = SHARED.get() {
             // This only shows progress to the user; a failure has no consequence.
-            let _ = fs::write(directory.join(PROGRESS), packets.to_string());
+            let _ = fs::write(directory.join(PROGRESS_FILE), packets.to_string());
         }
     };
-    let mut router = Router::new(&job.spec, true).telling(told);
+    let mut router = Router::new(&job.spec, true).with_progress(on_progress);
     run(&mut router, &schedule, Some(&directory.join(CAPTURES)))
 }
 
@@ -103,7 +103,7 @@ pub fn run(
 pub fn in_virtual_time(
     spec: &Spec,
     cases: &[String],
-    kernel: Option<&Choice>,
+    kernel: Option<&KernelChoice>,
     init: Option<&Path>,
     captures: Option<&Path>,
 ) -> Result<DeviceReport, Error> {
@@ -119,16 +119,16 @@ pub fn in_virtual_time(
         cases: cases.to_vec(),
     };
     let mut machine = Machine::boot(&kernel, ARGUMENT, SEED, |directory| {
-        fs::write(directory.join(JOB), serde_json::to_vec(&job)?)?;
+        fs::write(directory.join(JOB_FILE), serde_json::to_vec(&job)?)?;
         link_init(directory, &init)
     })
     .map_err(LabError::from)?;
     let progress = |directory: &Path| {
-        let text = fs::read_to_string(directory.join(PROGRESS)).ok()?;
+        let text = fs::read_to_string(directory.join(PROGRESS_FILE)).ok()?;
         text.trim().parse().ok()
     };
     let ended = machine.wait(|| false, progress).map_err(LabError::from)?;
-    let answer = fs::read(machine.directory().join(ANSWER)).ok();
+    let answer = fs::read(machine.directory().join(RESULT_FILE)).ok();
     let answer = answer.and_then(|text| serde_json::from_slice(&text).ok());
     match (ended, answer) {
         (_, Some(Answer::Judged(report))) => {

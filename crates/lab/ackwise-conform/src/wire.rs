@@ -106,8 +106,8 @@ fn wait(wires: [&Wire; 2], ns: u64) {
     unsafe { libc::ppoll(polled.as_mut_ptr(), 2, &raw const time, std::ptr::null()) };
 }
 
-/// Sends the packets of the schedule, and collects the arrivals. `told` is called with the number
-/// of packets sent.
+/// Sends the packets of the schedule, and collects the arrivals. `on_progress` is called with the
+/// number of packets sent.
 ///
 /// # Errors
 /// A packet cannot be sent.
@@ -115,7 +115,7 @@ pub(crate) fn run(
     receiver: &Wire,
     sender: &Wire,
     schedule: &Schedule,
-    mut told: impl FnMut(usize),
+    mut on_progress: impl FnMut(usize),
 ) -> Result<Vec<Arrival>, Error> {
     let mut arrivals = Vec::new();
     let mut clock = Clock::new(clock::now_ns() + LATE_NS);
@@ -144,7 +144,7 @@ pub(crate) fn run(
             Side::Sender => sender.send(&departure.packet)?,
         }
         if number % 500 == 0 {
-            told(number);
+            on_progress(number);
         }
     }
     gather(&clock, schedule.end_ns());

@@ -25,8 +25,8 @@ fn bridged() -> Netns {
 }
 
 fn joins(interface: &str) -> bool {
-    let said = run_command("ethtool", &format!("-k {interface}"));
-    said.contains("generic-receive-offload: on")
+    let output = run_command("ethtool", &format!("-k {interface}"));
+    output.contains("generic-receive-offload: on")
 }
 
 fn between() -> Between {
@@ -62,8 +62,8 @@ fn interfaces_hear_all_and_join_nothing() {
         let seen = host.run(|| {
             let all = || {
                 INTERFACES.into_iter().all(|interface| {
-                    let said = run_command("ip", &format!("-d link show dev {interface}"));
-                    said.contains("promiscuity 1") && !joins(interface)
+                    let output = run_command("ip", &format!("-d link show dev {interface}"));
+                    output.contains("promiscuity 1") && !joins(interface)
                 })
             };
             let mut seen = false;

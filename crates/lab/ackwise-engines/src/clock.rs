@@ -12,18 +12,18 @@ pub fn now_ns() -> u64 {
 }
 
 /// Whether computation takes no time, as in virtual time.
-static FREE: AtomicBool = AtomicBool::new(false);
+static COMPUTATION_IS_FREE: AtomicBool = AtomicBool::new(false);
 
 /// Declares that computation takes no time in this process: CPU clocks then read 0 and the kernel
 /// is no longer asked.
-pub(crate) fn computing_is_free() {
-    FREE.store(true, Ordering::Relaxed);
+pub(crate) fn set_computation_free() {
+    COMPUTATION_IS_FREE.store(true, Ordering::Relaxed);
 }
 
 /// Nanoseconds of CPU, user and system, that the calling thread has used.
 #[must_use]
 pub fn thread_cpu_ns() -> u64 {
-    if FREE.load(Ordering::Relaxed) {
+    if COMPUTATION_IS_FREE.load(Ordering::Relaxed) {
         return 0;
     }
     read(ClockId::CLOCK_THREAD_CPUTIME_ID)

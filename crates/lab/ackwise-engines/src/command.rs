@@ -51,8 +51,8 @@ pub fn ip_batch(namespace: Option<&str>, lines: &[String]) -> Result<(), LabErro
     let output = child
         .wait_with_output()
         .map_err(LabError::os("cannot wait for `ip`"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    let failed = failed_line(&said).and_then(|number| lines.get(number - 1));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let failed = failed_line(&stderr).and_then(|number| lines.get(number - 1));
     args.truncate(args.len() - 2);
     let described = match failed {
         Some(line) => format!("{} {line}", describe("ip", &args)),
@@ -62,8 +62,8 @@ pub fn ip_batch(namespace: Option<&str>, lines: &[String]) -> Result<(), LabErro
 }
 
 /// The line number, counted from 1, at which `ip` says it failed: "Command failed -:11".
-fn failed_line(said: &str) -> Option<usize> {
-    let (_, number) = said.rsplit_once("Command failed -:")?;
+fn failed_line(stderr: &str) -> Option<usize> {
+    let (_, number) = stderr.rsplit_once("Command failed -:")?;
     number.trim().parse().ok().filter(|&number| number > 0)
 }
 
@@ -119,8 +119,8 @@ mod tests {
 
     #[test]
     fn the_line_that_failed_is_found() {
-        let said = "Error: something\nCommand failed -:11\n";
-        assert_eq!(failed_line(said), Some(11));
+        let stderr = "Error: something\nCommand failed -:11\n";
+        assert_eq!(failed_line(stderr), Some(11));
         assert_eq!(failed_line("Command failed -:0"), None);
         assert_eq!(failed_line("no idea"), None);
     }

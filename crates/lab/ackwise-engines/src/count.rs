@@ -210,7 +210,7 @@ fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
 
-fn bump(series: &mut Vec<u32>, bucket: usize, by: u32) {
+fn add_to_bucket(series: &mut Vec<u32>, bucket: usize, by: u32) {
     if bucket >= MAX_BUCKETS {
         return;
     }
@@ -247,11 +247,11 @@ impl WireCounter {
     /// Whether a segment carries data of a flow that is counted.
     #[must_use]
     pub fn is_data(&self, segment: &Segment) -> bool {
-        segment.payload_len > 0 && self.towards(segment).is_some()
+        segment.payload_len > 0 && self.classify(segment).is_some()
     }
 
     /// The flow and connection of a segment that travels from the data's sender to its receiver.
-    fn towards(&self, segment: &Segment) -> Option<(usize, ConnectionKey)> {
+    fn classify(&self, segment: &Segment) -> Option<(usize, ConnectionKey)> {
         self.ports.iter().enumerate().find_map(|(flow, known)| {
             let key = ConnectionKey::of(segment, known.data_to_port);
             (key.listening == known.port).then_some((flow, key))
@@ -296,7 +296,7 @@ impl WireCounter {
         } else if accepted {
             count.ack_ip_bytes += u64::from(segment.ip_len);
             count.ack_frame_bytes += u64::from(frame_len);
-            bump(&mut count.ack_series, bucket, 1);
+            add_to_bucket(&mut count.ack_series, bucket, 1);
             connection.on_ack(segment, count);
         } else {
             count.acks_dropped += 1;
@@ -310,7 +310,7 @@ impl WireCounter {
         if segment.payload_len == 0 {
             return;
         }
-        let Some((flow, key)) = self.towards(segment) else {
+        let Some((flow, key)) = self.classify(segment) else {
             return;
         };
         if let Some(connection) = self.connections.get(&key) {
@@ -328,7 +328,7 @@ impl WireCounter {
         if let Some(count) = self.flows.get_mut(usize::from(mark.flow)) {
             let segments = mark.segments * copies;
             count.data_segments += u64::from(segments);
-            bump(&mut count.data_series, bucket, segments);
+            add_to_bucket(&mut count.data_series, bucket, segments);
         }
     }
 }
@@ -339,7 +339,7 @@ mod tests {
     use crate::frame::{parse, tests::frame_v4};
 
     const DATA: (u16, u16) = (4000, 5001);
-    const BACK: (u16, u16) = (5001, 4000);
+    const REVERSE: (u16, u16) = (5001, 4000);
 
     struct Wire(WireCounter);
 
@@ -352,7 +352,7 @@ mod tests {
             let mut wire = Self(WireCounter::new(vec![port], 0, 1000));
             let mss = [2, 4, 5, 180];
             wire.put(DATA, 99, 0, flag::SYN, 1, &mss, 0);
-            wire.put(BACK, 499, 100, flag::SYN | flag::ACK, 1, &mss, 0);
+            wire.put(REVERSE, 499, 100, flag::SYN | flag::ACK, 1, &mss, 0);
             wire
         }
 
@@ -379,7 +379,7 @@ mod tests {
         }
 
         fn ack(&mut self, ack: u32, window: u16, options: &[u8]) {
-            self.put(BACK, 500, ack, flag::ACK, window, options, 0);
+            self.put(REVERSE, 500, ack, flag::ACK, window, options, 0);
         }
 
         fn count(&self) -> &FlowCount {
@@ -432,9 +432,9 @@ mod tests {
             let frame = frame_v4(ports, 1560, 500, flag::ACK, 9, &[], payload);
             parse(&frame, frame.len()).unwrap()
         };
-        let (data, ack) = (parsed(DATA, 1460), parsed(BACK, 0));
+        let (data, ack) = (parsed(DATA, 1460), parsed(REVERSE, 0));
         assert!(wire.0.is_data(&data) && !wire.0.is_data(&ack));
-        assert!(!wire.0.is_data(&parsed(BACK, 10)));
+        assert!(!wire.0.is_data(&parsed(REVERSE, 10)));
         wire.0.delivered(&data, 2500);
         wire.0.delivered(&ack, 2500);
         assert_eq!(wire.count().data_segments, 2);
@@ -492,7 +492,7 @@ mod tests {
     #[test]
     fn what_a_full_queue_drops_was_not_on_the_wire() {
         let mut wire = Wire::new();
-        let frame = frame_v4(BACK, 500, 100, flag::ACK, 9, &[], 0);
+        let frame = frame_v4(REVERSE, 500, 100, flag::ACK, 9, &[], 0);
         let segment = parse(&frame, frame.len()).unwrap();
         assert_eq!(wire.0.entered(&segment, 54, false, 0), None);
         assert_eq!(wire.count().acks.total(), 0);
@@ -503,7 +503,7 @@ mod tests {
     fn other_flows_and_the_handshake_do_not_count() {
         let mut wire = Wire::new();
         wire.put((1, 2), 0, 0, flag::ACK, 1, &[], 100);
-        wire.put(BACK, 500, 100, flag::ACK | flag::FIN, 1, &[], 0);
+        wire.put(REVERSE, 500, 100, flag::ACK | flag::FIN, 1, &[], 0);
         wire.put(DATA, 100, 500, flag::ACK, 1, &[], 0);
         assert_eq!(*wire.count(), FlowCount::default());
     }

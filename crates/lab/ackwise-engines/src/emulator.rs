@@ -34,7 +34,7 @@ use crate::queue_lengths::QueueSample;
 /// Frames taken from one device before deliveries get their turn.
 const BATCH: usize = 32;
 /// Longest sleep, which bounds the delay until a stop request is seen.
-const NAP_NS: u64 = 20_000_000;
+const MAX_SLEEP_NS: u64 = 20_000_000;
 /// Real-time priority of the thread, so that ordinary work does not delay the wire.
 const PRIORITY: libc::c_int = 20;
 /// Window in which the thread must sleep for at least `MIN_SLEEP_NS`. The kernel stops real-time
@@ -42,7 +42,7 @@ const PRIORITY: libc::c_int = 20;
 /// of that second.
 pub const WINDOW_NS: u64 = 100_000_000;
 /// After a window with less sleep than this, the thread does not spin in the next one.
-const LEISURE_NS: u64 = WINDOW_NS / 4;
+const MIN_SLEEP_TO_SPIN_NS: u64 = WINDOW_NS / 4;
 /// Minimum sleep per window.
 const MIN_SLEEP_NS: u64 = WINDOW_NS * 6 / 100;
 /// Ethernet header and two VLAN tags.
@@ -193,7 +193,7 @@ struct Wire {
     frame_size: usize,
     captures: [Option<Pcap>; 2],
     spin_ns: u64,
-    pace: Pace,
+    sleep_budget: SleepBudget,
     sample_ns: u64,
     next_sample_ns: u64,
     stop: Arc<AtomicBool>,
@@ -223,7 +223,7 @@ impl Wire {
             frame_size: config.mtu as usize + FRAME_OVERHEAD,
             captures: config.captures,
             spin_ns: config.spin_ns,
-            pace: Pace::default(),
+            sleep_budget: SleepBudget::default(),
             sample_ns: config.sample_ns,
             next_sample_ns: if config.sample_ns == 0 {
                 u64::MAX
@@ -409,16 +409,22 @@ impl Wire {
     fn wait(&mut self) {
         let due = self.links.iter().filter_map(Link::next_wakeup).min();
         let now = now_ns();
-        self.pace.turn(now);
-        if let Some(rest) = self.pace.rest(now) {
+        self.sleep_budget.record_iteration(now);
+        if let Some(required_sleep) = self.sleep_budget.required_sleep(now) {
             self.report.overloads += 1;
-            thread::sleep(Duration::from_nanos(rest));
-            self.pace.slept(now_ns() - now);
+            thread::sleep(Duration::from_nanos(required_sleep));
+            self.sleep_budget.slept(now_ns() - now);
             return;
         }
-        let span = due.map_or(NAP_NS, |due| due.saturating_sub(now).min(NAP_NS));
+        let span = due.map_or(MAX_SLEEP_NS, |due| {
+            due.saturating_sub(now).min(MAX_SLEEP_NS)
+        });
         let span = span.min(self.next_sample_ns.saturating_sub(now));
-        let awake = if self.pace.hurried { 0 } else { self.spin_ns };
+        let awake = if self.sleep_budget.skip_spin {
+            0
+        } else {
+            self.spin_ns
+        };
         if span <= awake {
             return;
         }
@@ -439,35 +445,35 @@ impl Wire {
         if waiting.iter().any(broken) {
             thread::sleep(Duration::from_millis(1));
         }
-        self.pace.slept(now_ns() - now);
+        self.sleep_budget.slept(now_ns() - now);
     }
 }
 
 /// How much a thread has slept recently.
 #[derive(Debug, Default)]
-struct Pace {
+struct SleepBudget {
     window_began_ns: u64,
     slept_ns: u64,
     /// Whether the last window had little sleep.
-    hurried: bool,
+    skip_spin: bool,
 }
 
-impl Pace {
+impl SleepBudget {
     fn slept(&mut self, span_ns: u64) {
         self.slept_ns += span_ns;
     }
 
     /// Begins a new window if the current one is over.
-    fn turn(&mut self, now: u64) {
+    fn record_iteration(&mut self, now: u64) {
         if now - self.window_began_ns >= WINDOW_NS {
-            self.hurried = self.slept_ns < LEISURE_NS;
+            self.skip_spin = self.slept_ns < MIN_SLEEP_TO_SPIN_NS;
             self.window_began_ns = now;
             self.slept_ns = 0;
         }
     }
 
     /// How long to sleep now, even if frames are due, to reach the window's minimum.
-    fn rest(&self, now: u64) -> Option<u64> {
+    fn required_sleep(&self, now: u64) -> Option<u64> {
         let missing = MIN_SLEEP_NS.checked_sub(self.slept_ns)?;
         let left = WINDOW_NS.saturating_sub(now - self.window_began_ns);
         (missing > 0 && left <= missing).then_some(missing)
@@ -494,30 +500,30 @@ mod tests {
 
     #[test]
     fn a_thread_with_leisure_is_left_alone() {
-        let mut pace = Pace::default();
+        let mut sleep_budget = SleepBudget::default();
         for ms in 0..1000 {
             let now = ms * 1_000_000;
-            pace.turn(now);
-            assert_eq!(pace.rest(now), None);
-            pace.slept(500_000);
+            sleep_budget.record_iteration(now);
+            assert_eq!(sleep_budget.required_sleep(now), None);
+            sleep_budget.slept(500_000);
         }
-        assert!(!pace.hurried);
+        assert!(!sleep_budget.skip_spin);
     }
 
     #[test]
     fn a_thread_that_never_sleeps_is_made_to() {
-        let mut pace = Pace::default();
+        let mut sleep_budget = SleepBudget::default();
         let (mut now, mut slept) = (0, 0);
         while now < 10 * WINDOW_NS {
-            pace.turn(now);
-            if let Some(rest) = pace.rest(now) {
-                pace.slept(rest);
-                slept += rest;
-                now += rest;
+            sleep_budget.record_iteration(now);
+            if let Some(required_sleep) = sleep_budget.required_sleep(now) {
+                sleep_budget.slept(required_sleep);
+                slept += required_sleep;
+                now += required_sleep;
             }
             now += 100_000;
         }
-        assert!(pace.hurried);
+        assert!(sleep_budget.skip_spin);
         let share = slept as f64 / now as f64;
         assert!((0.05..0.08).contains(&share), "{share}");
     }

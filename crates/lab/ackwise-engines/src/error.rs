@@ -7,12 +7,12 @@ use std::io;
 #[non_exhaustive]
 pub enum LabError {
     /// A precondition of the live engine is not met.
-    #[error("{what}\n  {mend}")]
+    #[error("{what}\n  {hint}")]
     Missing {
         /// What is missing.
         what: String,
         /// How to provide it.
-        mend: String,
+        hint: String,
     },
     /// The scenario asks for something that cannot be built.
     #[error("the scenario cannot be built: {0}")]

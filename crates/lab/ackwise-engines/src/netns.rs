@@ -148,7 +148,7 @@ fn sysctl_path(name: &str) -> PathBuf {
 
 /// Namespaces that this tool created, in any process.
 #[must_use]
-pub fn ours() -> Vec<String> {
+pub fn own_namespaces() -> Vec<String> {
     let Ok(entries) = fs::read_dir(DIRECTORY) else {
         return Vec::new();
     };
@@ -167,7 +167,7 @@ pub fn ours() -> Vec<String> {
 /// One of them could not be removed.
 pub fn remove_leftovers() -> Result<Vec<String>, LabError> {
     let mut removed = Vec::new();
-    for name in ours() {
+    for name in own_namespaces() {
         if is_left_over(&name) {
             command::run("ip", &["netns", "del", &name])?;
             removed.push(name);

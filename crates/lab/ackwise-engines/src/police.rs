@@ -10,7 +10,7 @@ use crate::frame::Segment;
 /// Random number stream of the policer, separate from those of the link.
 const STREAM: u64 = 17;
 const ETHERNET: u32 = 14;
-const WHOLE: u64 = 1 << 32;
+const UNIT: u64 = 1 << 32;
 
 #[derive(Debug)]
 enum How {
@@ -48,7 +48,7 @@ impl Policer {
                 PoliceHow::Random(share) => {
                     How::Random(Probability::from_fraction(share), Rng::stream(seed, STREAM))
                 }
-                PoliceHow::Even(share) => How::Even((share * WHOLE as f64).round() as u64, 0),
+                PoliceHow::Even(share) => How::Even((share * UNIT as f64).round() as u64, 0),
             },
             pure_acks: police.what.pure_acks,
             ports: police
@@ -82,8 +82,8 @@ impl Policer {
             How::Random(share, rng) => !rng.happens(*share),
             How::Even(share, owed) => {
                 *owed += *share;
-                let drop = *owed >= WHOLE;
-                *owed -= if drop { WHOLE } else { 0 };
+                let drop = *owed >= UNIT;
+                *owed -= if drop { UNIT } else { 0 };
                 !drop
             }
         };

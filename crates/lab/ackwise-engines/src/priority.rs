@@ -36,8 +36,8 @@ mod tests {
         for policy in [libc::SCHED_BATCH, libc::SCHED_OTHER] {
             schedule(0, policy, 0).unwrap();
             // SAFETY: it takes no pointer.
-            let told = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
-            assert_eq!(told, libc::c_long::from(policy));
+            let scheduler = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
+            assert_eq!(scheduler, libc::c_long::from(policy));
         }
         assert_eq!(
             schedule(0, libc::SCHED_FIFO, 1000).unwrap_err().kind(),

@@ -17,20 +17,20 @@ pub struct QueueSample {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MeanLength {
     sum: u64,
-    looks: u64,
+    samples: u64,
 }
 
 impl MeanLength {
     /// Adds one sample.
     pub fn add(&mut self, packets: u64) {
         self.sum += packets;
-        self.looks += 1;
+        self.samples += 1;
     }
 
     /// Mean number of packets; `None` without samples.
     #[must_use]
     pub fn packets(&self) -> Option<f64> {
-        (self.looks > 0).then(|| self.sum as f64 / self.looks as f64)
+        (self.samples > 0).then(|| self.sum as f64 / self.samples as f64)
     }
 }
 

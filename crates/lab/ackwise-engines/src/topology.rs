@@ -142,7 +142,7 @@ impl Topology {
             let interface = self.plan.interface(index, end);
             (interface, &self.namespaces[interface.node])
         });
-        let seeds = [0, 1].map(|way| seed_of(seed, index, way));
+        let seeds = [0, 1].map(|direction| seed_of(seed, index, direction));
         LinkSpace::build(namespace, link, ends, seeds).map(BuiltLink::Kernel)
     }
 
@@ -340,8 +340,8 @@ fn flow_parameters(options: &SocketOptions, set: &mut impl FnMut(&str, &str)) {
 }
 
 /// The seed of a direction of a link, for every backend.
-fn seed_of(seed: u64, link: usize, way: usize) -> u64 {
-    Rng::stream(seed, 2 * link as u64 + way as u64).next_u64()
+fn seed_of(seed: u64, link: usize, direction: usize) -> u64 {
+    Rng::stream(seed, 2 * link as u64 + direction as u64).next_u64()
 }
 
 /// The emulator's configuration for a direction of a link.

@@ -6,7 +6,7 @@ use std::fs;
 
 use ackwise_engines::live::{self, RunOptions};
 use ackwise_scenario::Scenario;
-use common::{BULK, run_with, turn, two_hosts};
+use common::{BULK, lock_tests, run_with, two_hosts};
 
 fn with_arms(duration: &str, link: &str, arms: &str) -> Scenario {
     let mut text = two_hosts(duration, link, BULK).source.text;
@@ -25,7 +25,7 @@ const EVERY_8: &str = r#"
 
 #[test]
 fn a_policy_thins_what_crosses_the_wire_and_no_byte_is_lost() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let scenario = with_arms(
         "4 s",
         r#"both = { rate = "20 Mbit/s", delay = "10 ms", queue = "200 packets" }"#,
@@ -60,7 +60,7 @@ fn a_policy_thins_what_crosses_the_wire_and_no_byte_is_lost() {
 
 #[test]
 fn captures_show_what_was_counted() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let directory = tempfile::tempdir().unwrap();
     let link = r#"both = { rate = "20 Mbit/s", delay = "5 ms" }"#;
     let text = with_arms("1 s", link, "[record]\ncapture = true")
@@ -107,7 +107,7 @@ fn captures_show_what_was_counted() {
 
 #[test]
 fn an_unknown_policy_or_parameter_is_refused_where_it_stands() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let link = r#"both = { rate = "20 Mbit/s", delay = "5 ms" }"#;
     for (wrong, right) in [
         ("every-m", "every-n"),

@@ -4,7 +4,7 @@ mod common;
 
 use ackwise_engines::live::RunOptions;
 use ackwise_engines::topology::LinkBackend;
-use common::{BULK, only, run_with, turn, two_hosts};
+use common::{BULK, lock_tests, only, run_with, two_hosts};
 
 /// 8 Mbit/s, then 2, with an outage each second; a mean of at most 5 Mbit/s.
 const LINK: &str = r#"
@@ -14,7 +14,7 @@ reverse = { rate = "10 Mbit/s", delay = "5 ms" }
 
 #[test]
 fn a_link_carries_no_more_than_its_steps() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let scenario = two_hosts("4 s", LINK, BULK);
     let run = only(run_with(&scenario, &RunOptions::default()));
     assert_eq!(run.errors, Vec::<String>::new());
@@ -30,23 +30,23 @@ fn a_link_carries_no_more_than_its_steps() {
 
 #[test]
 fn the_kernel_s_own_links_refuse_it() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let scenario = two_hosts("1 s", LINK, BULK);
     let options = RunOptions {
         backend: LinkBackend::Netem,
         ..RunOptions::default()
     };
     let error = ackwise_engines::live::run(&scenario, &options, &mut |_| {}).unwrap_err();
-    let told = error.to_string();
+    let message = error.to_string();
     assert!(
-        told.contains("`rate`") && told.contains("use the emulator"),
-        "{told}"
+        message.contains("`rate`") && message.contains("use the emulator"),
+        "{message}"
     );
 }
 
 #[test]
 fn a_wi_fi_carries_no_more_than_its_airtime() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let link = r#"
 duplex = "half"
 wifi = { frames = 1 }

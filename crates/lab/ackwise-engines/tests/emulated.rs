@@ -21,12 +21,12 @@ fn kernel() -> PathBuf {
         }
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../kernel/build");
         let output = Command::new(&script).arg("x86_64").output().unwrap();
-        let (said, path) = (output.stderr, String::from_utf8(output.stdout).unwrap());
+        let (stderr, path) = (output.stderr, String::from_utf8(output.stdout).unwrap());
         assert!(
             output.status.success(),
             "{} x86_64: {}",
             script.display(),
-            String::from_utf8_lossy(&said)
+            String::from_utf8_lossy(&stderr)
         );
         path.trim().into()
     };

@@ -13,7 +13,7 @@ use ackwise_engines::netns;
 use ackwise_engines::topology::{LinkBackend, Topology};
 use ackwise_engines::traffic::Behaviour;
 use common::{
-    BULK, CHILD, assert_sound, mine, myself, of_process, only, run_with, turn, two_hosts,
+    BULK, CHILD, assert_sound, lock_tests, mine, myself, of_process, only, run_with, two_hosts,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -29,7 +29,7 @@ fn behaving(behaviour: Behaviour) -> RunOptions {
 
 #[test]
 fn a_reader_that_pauses_closes_the_window_and_loses_nothing() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let flow = format!("{BULK} bytes = \"4 MB\"\n[flow.socket]\nreceive_buffer = \"64 KiB\"");
     let options = behaving(Behaviour::ReceiverPause {
         after: Duration::from_millis(300),
@@ -44,7 +44,7 @@ fn a_reader_that_pauses_closes_the_window_and_loses_nothing() {
 
 #[test]
 fn a_slow_reader_slows_the_sender() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let flow = format!("{BULK} bytes = \"1 MB\"\n[flow.socket]\nreceive_buffer = \"64 KiB\"");
     let options = behaving(Behaviour::SlowReader {
         bytes_per_s: 500_000,
@@ -55,7 +55,7 @@ fn a_slow_reader_slows_the_sender() {
 
 #[test]
 fn a_sender_that_pauses_goes_on() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let flow = format!("{BULK} bytes = \"2 MB\"");
     let options = behaving(Behaviour::SenderPause {
         after: Duration::from_millis(300),
@@ -68,7 +68,7 @@ fn a_sender_that_pauses_goes_on() {
 
 #[test]
 fn a_path_mtu_that_shrinks_silently_ends_in_a_recorded_error_or_in_smaller_segments() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let text = format!("{LINK}\n");
     let flow = format!("{BULK} bytes = \"8 MB\"");
     let mut scenario = two_hosts("4 s", &text, &flow);
@@ -103,7 +103,7 @@ fn a_path_mtu_that_shrinks_silently_ends_in_a_recorded_error_or_in_smaller_segme
 
 #[test]
 fn an_interface_that_vanishes_is_an_error_and_not_a_hang() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let options = RunOptions {
         incidents: vec![Incident {
             after: Duration::from_secs(1),
@@ -126,7 +126,7 @@ fn an_interface_that_vanishes_is_an_error_and_not_a_hang() {
 
 #[test]
 fn a_killed_program_is_a_recorded_error() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let flow = r#"
         [[flow]]
         name = "bulk"
@@ -147,7 +147,7 @@ fn a_killed_program_is_a_recorded_error() {
 
 #[test]
 fn too_short_a_time_is_said() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let flow = format!("{BULK} bytes = \"50 MB\"");
     let run = only(run_with(
         &two_hosts("1 s", LINK, &flow),
@@ -162,7 +162,7 @@ fn too_short_a_time_is_said() {
 
 #[test]
 fn cancelling_keeps_the_runs_that_are_finished() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let text = two_hosts("1 s", LINK, BULK)
         .source
         .text
@@ -192,7 +192,7 @@ fn cancelling_keeps_the_runs_that_are_finished() {
 
 #[test]
 fn an_observer_that_panics_ends_the_run_and_leaves_nothing() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let scenario = two_hosts("60 s", LINK, BULK);
     let began = Instant::now();
     let panicked = catch_unwind(|| {
@@ -212,7 +212,7 @@ fn an_observer_that_panics_ends_the_run_and_leaves_nothing() {
 
 #[test]
 fn a_panic_leaves_nothing() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let scenario = two_hosts("1 s", LINK, BULK);
     let panicked = catch_unwind(|| {
         let topology = Topology::build(&scenario, LinkBackend::Emulator).unwrap();
@@ -226,7 +226,7 @@ fn a_panic_leaves_nothing() {
 
 #[test]
 fn what_cannot_be_built_is_said_and_leaves_nothing() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let text = two_hosts("1 s", LINK, BULK).source.text.replace(
         "name = \"receiver\"",
         "name = \"receiver\"\nsysctl = { \"net.ipv4.tcp_no_such\" = \"1\" }",
@@ -241,7 +241,7 @@ fn what_cannot_be_built_is_said_and_leaves_nothing() {
 
 #[test]
 fn an_unknown_congestion_control_is_refused_with_a_way_out() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let text = two_hosts("1 s", LINK, BULK)
         .source
         .text
@@ -301,17 +301,17 @@ fn an_interrupt_ends_the_run_and_leaves_nothing() {
     if std::env::var_os(CHILD).is_some() {
         return long_run_as_child();
     }
-    let _turn = turn();
+    let _lock = lock_tests();
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
         let mut child = start_child("an_interrupt_ends_the_run_and_leaves_nothing");
         let pid = child.0.id();
         assert_eq!(of_process(pid).len(), 2);
         kill(Pid::from_raw(pid as i32), signal).unwrap();
-        let asked = Instant::now();
+        let cancelled_at = Instant::now();
         let status = child.0.wait().unwrap();
         assert!(status.success(), "{status}");
         assert!(
-            asked.elapsed() < Duration::from_secs(20),
+            cancelled_at.elapsed() < Duration::from_secs(20),
             "it must not wait for the 60 s of the run"
         );
         assert_eq!(of_process(pid), Vec::<String>::new());
@@ -323,7 +323,7 @@ fn what_a_killed_process_leaves_can_be_removed() {
     if std::env::var_os(CHILD).is_some() {
         return long_run_as_child();
     }
-    let _turn = turn();
+    let _lock = lock_tests();
     let mut child = start_child("what_a_killed_process_leaves_can_be_removed");
     let pid = child.0.id();
     let names = of_process(pid);

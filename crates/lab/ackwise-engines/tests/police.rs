@@ -56,7 +56,7 @@ set = { cir = 5000, cbs = 5000 }
 "#;
 
 /// Each test has the machine to itself.
-static TURN: Mutex<()> = Mutex::new(());
+static TEST_LOCK: Mutex<()> = Mutex::new(());
 
 fn report(text: &str) -> Report {
     // SAFETY: no arguments, cannot fail.
@@ -81,7 +81,7 @@ fn policed(run: &Run) -> Option<u64> {
 
 #[test]
 fn a_bridge_drops_acks_or_holds_them() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _lock = TEST_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     let report = report(TEXT);
     let run = |arm: &str| run(&report, arm);
     let policed = |arm: &str| policed(run(arm));
@@ -123,7 +123,7 @@ fn of_the_first() -> String {
 
 #[test]
 fn of_two_sessions_the_other_keeps_its_acks() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _lock = TEST_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     let report = report(&of_the_first());
     let traffic = |arm: &str, name: &str| {
         let mut flows = run(&report, arm).flows.iter();

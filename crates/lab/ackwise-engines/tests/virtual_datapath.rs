@@ -4,7 +4,7 @@ mod virtual_harness;
 
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::Run;
-use virtual_harness::{BASELINE, arm, of, run, run_pinned, turn, two_hosts};
+use virtual_harness::{BASELINE, arm, lock_tests, of, run, run_pinned, two_hosts};
 
 const CLEAN: &str = r#"both = { rate = "20 Mbit/s", delay = "10 ms", queue = "200 packets" }"#;
 
@@ -56,7 +56,7 @@ fn thinned(link: &str, flow: &str, sweep: &str) -> Scenario {
 
 #[test]
 fn every_congestion_control_keeps_its_bytes() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let sweep = "[sweep]\ncc = [\"cubic\", \"reno\", \"bbr\", \"dctcp\"]";
     let report = run_pinned(
         "congestion-controls",
@@ -82,7 +82,7 @@ fn every_congestion_control_keeps_its_bytes() {
 
 #[test]
 fn the_contract_holds_under_loss_and_reordering() {
-    let _turn = turn();
+    let _lock = lock_tests();
     for (name, link) in [
         (
             "loss",
@@ -105,7 +105,7 @@ fn the_contract_holds_under_loss_and_reordering() {
 
 #[test]
 fn acks_with_ecn_and_without_sack_keep_the_contract() {
-    let _turn = turn();
+    let _lock = lock_tests();
     for option in ["ecn", "sack", "timestamps"] {
         let on = option == "ecn";
         let flow = format!("app = \"bulk\"\nsocket = {{ {option} = {on} }}");
@@ -120,7 +120,7 @@ fn acks_with_ecn_and_without_sack_keep_the_contract() {
 /// congestion signals as without thinning.
 #[test]
 fn marks_reach_the_sender() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let link = r#"
 forward = { rate = "20 Mbit/s", delay = "10 ms", queue = { limit = "200 packets", discipline = "red", min = "15 packets", max = "45 packets", mean_packet = "1514 B", ecn = true } }
 reverse = { rate = "20 Mbit/s", delay = "10 ms", queue = "200 packets" }"#;
@@ -151,7 +151,7 @@ reverse = { rate = "20 Mbit/s", delay = "10 ms", queue = "200 packets" }"#;
 /// waits longer than its bound.
 #[test]
 fn adaptive_on_a_thin_uplink() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let link = r#"
 forward = { rate = "50 Mbit/s", delay = "20 ms", queue = "256 packets" }
 reverse = { rate = "200 kbit/s", delay = "20 ms", queue = "128 KiB" }"#;
@@ -181,7 +181,7 @@ reverse = { rate = "200 kbit/s", delay = "20 ms", queue = "128 KiB" }"#;
 
 #[test]
 fn what_is_counted_is_what_crosses_the_wire() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let report = run(&thinned(CLEAN, "app = \"bulk\"", ""));
     for arm in ["every-n", "adaptive"] {
         let run = of(&report, arm);
@@ -195,7 +195,7 @@ fn what_is_counted_is_what_crosses_the_wire() {
 /// Two flows leave by one interface, and a policy applies to the second.
 #[test]
 fn one_of_two_flows_is_thinned() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let arms = format!(
         "\n[[flow]]\nname = \"second\"\nfrom = \"sender\"\nto = \"receiver\"\napp = \"bulk\"\n{BASELINE}{}",
         arm("every-n", "set = { n = 8, warm = 0 }\nflows = [\"second\"]")
@@ -215,7 +215,7 @@ fn one_of_two_flows_is_thinned() {
 /// separates flows, thinning continues, and both directions gain.
 #[test]
 fn an_upload_ends_the_thinning_where_it_shares_the_queue() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let link = r#"
 forward = { rate = "30 Mbit/s", delay = "40 ms", queue = "250 packets" }
 reverse = { rate = "300 kbit/s", delay = "40 ms", queue = "64 KiB" }"#;

@@ -9,7 +9,7 @@ use std::thread;
 
 use ackwise_engines::virt::VirtualOptions;
 use ackwise_scenario::Scenario;
-use virtual_harness::{BASELINE, arm, options, run, run_with, turn, two_hosts};
+use virtual_harness::{BASELINE, arm, lock_tests, options, run, run_with, two_hosts};
 
 const LINK: &str = r#"
 forward = { rate = "20 Mbit/s", delay = "10 ms", queue = "60 packets", loss = "0.1 %" }
@@ -35,7 +35,7 @@ impl Drop for Load<'_> {
 
 #[test]
 fn a_busy_host_changes_nothing() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let calm = run(&scenario()).to_json().unwrap();
     let stop = AtomicBool::new(false);
     let busy = thread::scope(|scope| {
@@ -56,7 +56,7 @@ fn a_busy_host_changes_nothing() {
 /// and clock readings of the programs that build the network.
 #[test]
 fn elsewhere_it_is_the_same() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let here = run(&scenario()).to_json().unwrap();
     let directory = tempfile::tempdir().unwrap();
     let far = directory
@@ -82,7 +82,7 @@ fn elsewhere_it_is_the_same() {
 /// The test above can fail: what depends on the seed does change.
 #[test]
 fn another_seed_is_another_run() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let arms = format!("[sweep]\nseed = [1, 2]\n{BASELINE}");
     let report = run(&two_hosts("1 s", LINK, "app = \"bulk\"", &arms));
     let [one, other] = &report.runs[..] else {

@@ -4,7 +4,7 @@ mod virtual_harness;
 
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{QueueRecord, Report, Run};
-use virtual_harness::{BASELINE, arm, run, turn, two_hosts};
+use virtual_harness::{BASELINE, arm, lock_tests, run, two_hosts};
 
 /// A download whose ACKs wait in this queue. One arm leaves the queue to the gateway.
 fn scenario(duration: &str, queue: &str, more: &str) -> Scenario {
@@ -30,7 +30,7 @@ fn acks(run: &Run) -> &QueueRecord {
 
 #[test]
 fn with_the_same_queue_it_is_the_link() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let report = run(&scenario("5 s", "\"30 packets\"", ""));
     let (link, gateway) = (of(&report, "baseline"), of(&report, "gateway"));
     let near = |what: &str, a: f64, b: f64, share: f64| {
@@ -48,7 +48,7 @@ fn with_the_same_queue_it_is_the_link() {
 
 #[test]
 fn it_repeats_itself() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let red = r#"{ limit = "60 packets", discipline = "red", min = "2 packets", max = "20 packets", weight = 0.1, max_probability = "50 %" }"#;
     let link = format!(", \"link.wan.reverse.queue\" = {red}");
     let scenario = scenario("3 s", "\"60 packets\"", &link);
@@ -62,7 +62,7 @@ const CAPACITY_BPS: f64 = 10e6 * 1448.0 / 1514.0;
 
 #[test]
 fn a_filter_gives_a_download_back_what_its_acks_took() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let filter = r#"{ limit = "60 packets", ack_filter = "rfc3449-sack" }"#;
     let link = format!(", \"link.wan.reverse.queue\" = {filter}");
     let report = run(&scenario("6 s", "\"60 packets\"", &link));
@@ -78,7 +78,7 @@ fn a_filter_gives_a_download_back_what_its_acks_took() {
 /// must reach the datapath's own hook, which waits for it and would otherwise send it again.
 #[test]
 fn what_a_datapath_re_emits_is_not_queued_again() {
-    let _turn = turn();
+    let _lock = lock_tests();
     // An ACK every 60 ms, which is longer than any hold.
     let link = r#"
 forward = { rate = "400 kbit/s", delay = "10 ms", queue = "20 packets" }
@@ -101,7 +101,7 @@ reverse = { rate = "100 kbit/s", delay = "10 ms", queue = { discipline = "fq_cod
 /// Without a filter and a share of ACKs it is the kernel's `fq_codel`, behind a shaper.
 #[test]
 fn its_fq_codel_is_the_kernel_s() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let queue = r#"{ discipline = "fq_codel", limit = "500 packets", quantum = "1514 B", target = "5 ms" }"#;
     let report = run(&scenario("8 s", queue, ""));
     let (link, gateway) = (of(&report, "baseline"), of(&report, "gateway"));

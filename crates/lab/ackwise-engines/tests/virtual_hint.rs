@@ -4,7 +4,7 @@ mod virtual_harness;
 
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::Run;
-use virtual_harness::{BASELINE, of, run, run_pinned, turn};
+use virtual_harness::{BASELINE, lock_tests, of, run, run_pinned};
 
 const RATE: u64 = 250_000;
 
@@ -68,7 +68,7 @@ const BULK: &str = "app = \"bulk\"\nbytes = \"44 kB\"";
 
 #[test]
 fn a_receiver_that_is_told_waits_no_longer_than_the_sender_can_send() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let report = run_pinned("hint", &slow("half", BULK, &arms()));
     for run in &report.runs {
         let content = run.totals.content.as_ref().expect("bytes are compared");
@@ -100,7 +100,7 @@ fn a_receiver_that_is_told_waits_no_longer_than_the_sender_can_send() {
 /// ready to receive.
 #[test]
 fn nothing_is_told_while_the_other_side_sends() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let flow = "app = \"request-response\"\nrequest = \"60 B\"\nresponse = \"80 B\"\ncount = 50";
     let report = run(&slow("half", flow, &arms()));
     assert_eq!(cwnd_hints(of(&report, "told")), None);
@@ -109,7 +109,7 @@ fn nothing_is_told_while_the_other_side_sends() {
 /// A link is faster full duplex than half duplex, by the time that ACKs take.
 #[test]
 fn a_shared_medium_is_slower() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let [half, full] = ["half", "full"].map(|duplex| {
         let report = run(&slow(duplex, BULK, ""));
         of(&report, "baseline").totals.clone()

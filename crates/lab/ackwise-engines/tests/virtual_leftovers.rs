@@ -13,27 +13,27 @@ use ackwise_engines::virt::{self, VirtualOptions};
 use ackwise_testbed::until_within;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use virtual_harness::{BASELINE, options, run, turn, two_hosts};
+use virtual_harness::{BASELINE, lock_tests, options, run, two_hosts};
 
 /// Set for the process that will be ended.
-const VICTIM: &str = "ACKWISE_TEST_VICTIM";
+const VICTIM_VARIABLE: &str = "ACKWISE_TEST_VICTIM";
 const LINK: &str = r#"both = { rate = "20 Mbit/s", delay = "10 ms", queue = "60 packets" }"#;
 
 /// Does the victim's work if this process is one.
 fn be_the_victim() -> bool {
-    if std::env::var_os(VICTIM).is_none() {
+    if std::env::var_os(VICTIM_VARIABLE).is_none() {
         return false;
     }
     let scenario = two_hosts("1 h", LINK, "app = \"bulk\"", BASELINE);
     let cancel = live::cancel_on_signals().unwrap();
-    let told = VirtualOptions {
+    let options = VirtualOptions {
         run: RunOptions {
             cancel: Arc::clone(&cancel),
             ..RunOptions::default()
         },
         ..options()
     };
-    let report = virt::run(&scenario, &told, &mut |_| {}).unwrap();
+    let report = virt::run(&scenario, &options, &mut |_| {}).unwrap();
     assert!(
         report.runs.is_empty(),
         "the run of an hour ended before it was cancelled"
@@ -48,7 +48,7 @@ impl Victim {
     fn start(test: &str) -> Self {
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test])
-            .env(VICTIM, "1")
+            .env(VICTIM_VARIABLE, "1")
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -84,8 +84,8 @@ impl Drop for Victim {
     }
 }
 
-fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
-    until_within(Duration::from_secs(120), what, look)
+fn wait_for<T>(what: &str, poll: impl FnMut() -> Option<T>) -> T {
+    until_within(Duration::from_secs(120), what, poll)
 }
 
 /// Processes with this working directory: a machine and everything in it.
@@ -105,7 +105,7 @@ fn interrupted() {
     if be_the_victim() {
         return;
     }
-    let _turn = turn();
+    let _lock = lock_tests();
     let mut victim = Victim::start("interrupted");
     let machine = victim.machine();
     assert!(
@@ -126,7 +126,7 @@ fn killed() {
     if be_the_victim() {
         return;
     }
-    let _turn = turn();
+    let _lock = lock_tests();
     let mut victim = Victim::start("killed");
     let machine = victim.machine();
     assert!(
@@ -150,7 +150,7 @@ fn without_its_kernel() {
     if be_the_victim() {
         return;
     }
-    let _turn = turn();
+    let _lock = lock_tests();
     let victim = Victim::start("without_its_kernel");
     let machine = victim.machine();
     let kernel = living_in(&machine).into_iter().min().unwrap();

@@ -9,7 +9,7 @@ use ackwise_engines::topology::LinkBackend;
 use ackwise_engines::virt;
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{QueueRecord, Report, Run, Traffic};
-use virtual_harness::{BASELINE, options, run, run_with, turn, two_hosts};
+use virtual_harness::{BASELINE, lock_tests, options, run, run_with, two_hosts};
 
 const LINK: &str = r#"
 forward = { rate = "10 Mbit/s", delay = "5 ms", queue = "60 packets" }
@@ -44,7 +44,7 @@ fn again(scenario: &Scenario, report: &Report) {
 
 #[test]
 fn four_of_five_acks_are_dropped_and_the_transfer_goes_on() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let arms = policed("drop = \"80 %\", mode = \"even\"");
     let scenario = two_hosts("3 s", LINK, BULK, &arms);
     let report = run(&scenario);
@@ -74,7 +74,7 @@ fn used(traffic: &Traffic, bytes: f64) -> f64 {
 
 #[test]
 fn a_bucket_is_the_kernel_s_and_lets_pass_what_the_emulator_s_does() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let scenario = two_hosts("3 s", LINK, BULK, &policed(BUCKET));
     let report = run(&scenario);
     let [whole, policed] = both(&report);
@@ -103,7 +103,7 @@ fn a_bucket_is_the_kernel_s_and_lets_pass_what_the_emulator_s_does() {
 
 #[test]
 fn of_two_sessions_one_is_policed() {
-    let _turn = turn();
+    let _lock = lock_tests();
     // An arm cannot change a list, but it can change a rate.
     let police = BUCKET.replace("56 kbit/s", "10 Mbit/s");
     let link = LINK.replace(
@@ -158,7 +158,7 @@ fn twice(scenario: &Scenario, wanted: impl Fn(&str) -> bool) -> Report {
 
 #[test]
 fn the_paper_s_bridge_repeats_itself() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let report = twice(&pavilanskas("live.toml"), |id| {
         ["baseline", "dropped-80", "held-80"].contains(&id.split('/').next().unwrap())
     });
@@ -178,7 +178,7 @@ fn the_paper_s_bridge_repeats_itself() {
 
 #[test]
 fn of_the_paper_s_two_sessions_one_is_dropped_or_held() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let report = twice(&pavilanskas("live-one.toml"), |id| {
         !id.contains("free") && !id.starts_with("baseline")
     });

@@ -8,7 +8,7 @@ use ackwise_engines::topology::LinkBackend;
 use ackwise_engines::virt::{self, VirtualOptions};
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{QueueRecord, Report, Run};
-use virtual_harness::{BASELINE, arm, of, options, run_pinned, run_with, turn, two_hosts};
+use virtual_harness::{BASELINE, arm, lock_tests, of, options, run_pinned, run_with, two_hosts};
 
 fn queue<'a>(run: &'a Run, name: &str) -> &'a QueueRecord {
     let found = run.queues.iter().find(|queue| queue.name == name);
@@ -16,21 +16,21 @@ fn queue<'a>(run: &'a Run, name: &str) -> &'a QueueRecord {
 }
 
 fn on(backend: LinkBackend, scenario: &Scenario) -> Run {
-    let told = VirtualOptions {
+    let options = VirtualOptions {
         run: RunOptions {
             backend,
             ..RunOptions::default()
         },
         ..options()
     };
-    run_with(scenario, &told).runs.remove(0)
+    run_with(scenario, &options).runs.remove(0)
 }
 
 /// One request and its response of a segment each: nothing queues, so the time is that of the wire.
 /// 90 and 90 bytes at 1 Mbit/s, and 10 ms.
 #[test]
 fn a_wire_takes_its_time_to_the_microsecond() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let link = r#"both = { rate = "1 Mbit/s", delay = "5 ms", queue = "9 packets" }"#;
     let flow = r#"app = "request-response"
 request = "24 B"
@@ -52,7 +52,7 @@ count = 20"#;
 /// The kernel's link and the emulator are two implementations of the same wire.
 #[test]
 fn the_emulator_agrees() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let link = r#"
 forward = { rate = "20 Mbit/s", delay = "10 ms", queue = "60 packets" }
 reverse = { rate = "1 Mbit/s", delay = "10 ms", queue = "16 KiB" }"#;
@@ -77,7 +77,7 @@ reverse = { rate = "1 Mbit/s", delay = "10 ms", queue = "16 KiB" }"#;
 /// netem's losses come from the scenario's seed, and match the scenario's probability.
 #[test]
 fn the_wire_loses_and_doubles_what_it_should() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let link = r#"both = { rate = "20 Mbit/s", delay = "1 ms", queue = "60 packets", loss = "1 %", duplicate = "2 %" }"#;
     let report = run_pinned(
         "loss-of-the-wire",
@@ -107,7 +107,7 @@ fn uplink(name: &str, queue: &str) -> String {
 
 #[test]
 fn cake_filters_acks_on_a_thin_uplink() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let cake = r#"limit = "64 KiB", discipline = "cake""#;
     let arms = [
         BASELINE.to_owned(),
@@ -134,10 +134,10 @@ fn cake_filters_acks_on_a_thin_uplink() {
         let uplink = queue(of(&report, arm), "wan.reverse");
         let on_wire = of(&report, arm).totals.acks_on_wire;
         let gone = uplink.drops + uplink.filtered.unwrap();
-        let came = uplink.arrivals.unwrap();
+        let arrived = uplink.arrivals.unwrap();
         assert!(
-            came.abs_diff(on_wire + gone) <= 5,
-            "{arm}: {came}, {on_wire}, {gone}"
+            arrived.abs_diff(on_wire + gone) <= 5,
+            "{arm}: {arrived}, {on_wire}, {gone}"
         );
     }
 }
@@ -145,7 +145,7 @@ fn cake_filters_acks_on_a_thin_uplink() {
 /// Three downloads fill the uplink with ACKs, one flow each; an upload is one more flow.
 #[test]
 fn cake_gives_acks_a_share_and_knows_a_long_way() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let cake = r#"limit = "4 MB", discipline = "cake", ack_filter = "cake-aggressive""#;
     let arms = [
         BASELINE.to_owned(),
@@ -178,7 +178,7 @@ app = "bulk""#;
 
 #[test]
 fn queues_of_the_kernel_keep_delay_down() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let down = |name: &str, queue: &str| {
         format!(
             "[[arm]]\nname = \"{name}\"\nchange = {{ \"link.wan.forward.queue\" = {{ {queue} }} }}\n"
@@ -217,7 +217,7 @@ fn queues_of_the_kernel_keep_delay_down() {
 /// result.
 #[test]
 fn a_policy_in_the_stack_does_what_it_does_in_the_datapath() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let stack = "[[arm]]\nname = \"stack\"\npolicy = \"adaptive\"\nat = \"receiver\"\nlink = \"wan\"\nenvironment = \"stack\"\n";
     let arms = [BASELINE.to_owned(), arm("adaptive", ""), stack.to_owned()];
     let scenario = |link: &str| two_hosts("5 s", link, "app = \"bulk\"", &arms.concat());

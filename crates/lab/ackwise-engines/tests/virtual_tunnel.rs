@@ -7,7 +7,7 @@ use std::time::Duration;
 use ackwise_engines::live::{DaemonEvent, Event, Incident};
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{MuxRecord, Report, Run};
-use virtual_harness::{BASELINE, options, run, run_with, turn, two_hosts};
+use virtual_harness::{BASELINE, lock_tests, options, run, run_with, two_hosts};
 
 fn arm(period: &str, more: &str) -> String {
     format!(
@@ -44,7 +44,7 @@ reverse = { rate = "20 Mbit/s", delay = "20 ms", queue = "70 packets" }"#;
 /// trip), and evenly spaced ACKs.
 #[test]
 fn goodput_is_that_without_a_tunnel() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let alone = arm("10 ms", "");
     let together = arm("5 ms", ", respace = true");
     for (connections, tunnel) in [(1, alone), (8, together)] {
@@ -78,7 +78,7 @@ fn goodput_is_that_without_a_tunnel() {
 /// its privileges; a small bundle is cheaper packet by packet.
 #[test]
 fn large_bundles_come_out_at_once() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let arms = format!(
         "{}{}",
         arm("50 ms", ""),
@@ -103,7 +103,7 @@ fn large_bundles_come_out_at_once() {
 
 #[test]
 fn it_repeats_itself() {
-    let _turn = turn();
+    let _lock = lock_tests();
     let scenario = scenario(
         "3 s",
         &arm("10 ms", ""),
@@ -122,7 +122,7 @@ fn it_repeats_itself() {
 #[test]
 fn chaos_costs_time_and_nothing_else() {
     use DaemonEvent::{Ends, Killed, Starts, StartsAsProcess};
-    let _turn = turn();
+    let _lock = lock_tests();
     let way = "{ rate = \"20 Mbit/s\", delay = \"15 ms\", queue = \"60 packets\", loss = \"2 %\", \
                duplicate = \"1 %\", reorder = { probability = \"3 %\", delay = \"12 ms\" } }";
     let link = format!("forward = {way}\nreverse = {way}");

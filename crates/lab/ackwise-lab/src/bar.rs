@@ -34,7 +34,7 @@ impl Bar {
     }
 
     /// Shows a progress report of an engine.
-    pub fn tell(&mut self, progress: &Progress<'_>) {
+    pub fn show_progress(&mut self, progress: &Progress<'_>) {
         match *progress {
             Progress::Started { run, index, .. } => self.started(&run.id, index),
             Progress::Running {

@@ -26,7 +26,7 @@ pub type Command = NeedsLinux<System>;
 pub type Kernel = PathBuf;
 
 /// Callback for progress of the runs.
-type Tell<'a> = &'a mut (dyn FnMut(Progress<'_>) + Send);
+type ProgressCallback<'a> = &'a mut (dyn FnMut(Progress<'_>) + Send);
 
 /// Called before the arguments are read.
 pub fn begin() {}
@@ -46,7 +46,7 @@ pub fn run_live(
     _: &Scenario,
     _: Arc<AtomicBool>,
     _: Vec<String>,
-    _: Tell<'_>,
+    _: ProgressCallback<'_>,
 ) -> anyhow::Result<Report> {
     Err(refused(Engine::Live))
 }
@@ -58,7 +58,7 @@ pub fn run_virtual(
     _: Vec<String>,
     _: Option<usize>,
     _: Option<&Kernel>,
-    _: Tell<'_>,
+    _: ProgressCallback<'_>,
 ) -> anyhow::Result<Report> {
     Err(refused(Engine::Virtual))
 }
@@ -80,7 +80,7 @@ pub fn kernel_sources(_: Option<&Kernel>) -> anyhow::Result<String> {
 
 fn refused(engine: Engine) -> anyhow::Error {
     BadInput::new(format!("--on {} needs Linux", engine.name()))
-        .mend("use --on sim, which runs on every system")
+        .hint("use --on sim, which runs on every system")
         .into()
 }
 

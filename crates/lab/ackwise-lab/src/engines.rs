@@ -24,8 +24,8 @@ pub fn run(
 ) -> anyhow::Result<Report> {
     let (cancel, only) = (Arc::clone(cancel), only.to_vec());
     let mut bar = Bar::new(only.len(), format);
-    let mut tell = |progress: Progress<'_>| {
-        bar.tell(&progress);
+    let mut show_progress = |progress: Progress<'_>| {
+        bar.show_progress(&progress);
         watch(&progress);
     };
     let report = match engine {
@@ -34,13 +34,13 @@ pub fn run(
                 cancel,
                 ..simulated(args, only)
             };
-            ackwise_sim::run(scenario, &options, &mut tell)?
+            ackwise_sim::run(scenario, &options, &mut show_progress)?
         }
-        Engine::Live => system::run_live(scenario, cancel, only, &mut tell)?,
+        Engine::Live => system::run_live(scenario, cancel, only, &mut show_progress)?,
         Engine::Virtual => {
             let kernel = args.kernel.as_ref();
             let jobs = args.jobs.map(|jobs| jobs.get().into());
-            system::run_virtual(scenario, cancel, only, jobs, kernel, &mut tell)?
+            system::run_virtual(scenario, cancel, only, jobs, kernel, &mut show_progress)?
         }
     };
     Ok(report)

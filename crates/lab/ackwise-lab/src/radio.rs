@@ -84,13 +84,13 @@ fn only_simulated(args: &RunArgs) -> Result<(), BadInput> {
             "{file}: a radio scenario does not run on '{engine}': its nodes are radios with \
              802.15.4, AODV and batteries, which the links between Linux stacks do not have"
         ))
-        .mend("run it with --on sim; docs/radio.md describes radio scenarios"));
+        .hint("run it with --on sim; docs/radio.md describes radio scenarios"));
     }
     let draws = args.draws.or(args.draw_seed).or(args.repeats);
     if draws.is_some() || !args.points.is_empty() {
         return Err(
             BadInput::new(format!("{file}: a radio scenario draws no points"))
-                .mend("leave out --draw-seed, --draws, --repeats and --point"),
+                .hint("leave out --draw-seed, --draws, --repeats and --point"),
         );
     }
     if args.against.is_some() {
@@ -98,7 +98,7 @@ fn only_simulated(args: &RunArgs) -> Result<(), BadInput> {
             "{file}: only the simulator runs radio scenarios; there is nothing to \
                                    compare it with"
         ))
-        .mend("leave out --against"));
+        .hint("leave out --against"));
     }
     Ok(())
 }
@@ -108,7 +108,7 @@ pub fn show(report: &RadioReport, render: &RenderArgs, format: Format) -> anyhow
     if render.parquet.is_some() {
         return Err(
             BadInput::new("--parquet: a radio network has other columns")
-                .mend("write them as CSV by --csv DIR")
+                .hint("write them as CSV by --csv DIR")
                 .into(),
         );
     }

@@ -88,10 +88,10 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
         page_written(&args.render)?;
     }
     let stopped = cancel.load(Ordering::Relaxed);
-    whole(&report, only.len(), stopped)?;
+    check_complete(&report, only.len(), stopped)?;
     match &other {
         Some(other) => {
-            whole(other, other_only.len(), stopped)?;
+            check_complete(other, other_only.len(), stopped)?;
             agree(&report, other, &scenario, format)
         }
         None => Ok(()),
@@ -112,7 +112,7 @@ fn wanted(args: &RunArgs) -> anyhow::Result<Scenario> {
             "{}: it does not say how closely two engines have to agree",
             args.scenario.display()
         ))
-        .mend("add [[agree]] with a 'metric' and 'within' (docs/scenarios.md)")
+        .hint("add [[agree]] with a 'metric' and 'within' (docs/scenarios.md)")
         .into());
     }
     Ok(scenario)
@@ -139,7 +139,7 @@ fn with_draws(scenario: &Scenario, args: &RunArgs) -> anyhow::Result<Scenario> {
     if scenario.sweep.draw.is_none() {
         let file = args.scenario.display();
         return Err(BadInput::new(format!("{file}: no points are drawn here"))
-            .mend(
+            .hint(
                 "leave out --draw-seed, --draws and --repeats, or add [sweep.draw] \
                  (docs/scenarios.md)",
             )
@@ -162,7 +162,7 @@ fn with_draws(scenario: &Scenario, args: &RunArgs) -> anyhow::Result<Scenario> {
             let file = args.scenario.display();
             return Err(
                 BadInput::new(format!("{file}: nothing is redrawn for a repeat"))
-                    .mend("leave out --repeats, or add [sweep.draw.repeat] (docs/scenarios.md)")
+                    .hint("leave out --repeats, or add [sweep.draw.repeat] (docs/scenarios.md)")
                     .into(),
             );
         }
@@ -208,7 +208,7 @@ fn agree(
 }
 
 /// Returns an error if runs failed, or are missing because of a signal.
-fn whole(report: &Report, wanted: usize, stopped: bool) -> anyhow::Result<()> {
+fn check_complete(report: &Report, wanted: usize, stopped: bool) -> anyhow::Result<()> {
     let failed = report
         .runs
         .iter()
@@ -239,7 +239,7 @@ pub fn report(args: &ReportArgs, format: Format) -> anyhow::Result<()> {
     let text = fs::read_to_string(path).map_err(|e| unreadable(path, &e))?;
     let refused = |e: &dyn Display| {
         BadInput::new(format!("{}: {e}", path.display()))
-            .mend("it must be what `ackwise-lab run --output` or `run --format json` wrote")
+            .hint("it must be what `ackwise-lab run --output` or `run --format json` wrote")
     };
     if let Some(report) = RadioReport::from_json(&text).map_err(|e| refused(&e))? {
         return radio::show(&report, &args.render, format);
@@ -302,12 +302,15 @@ pub fn page_written(render: &RenderArgs) -> anyhow::Result<()> {
 
 /// Checks scenario files: shows every mistake of every file, then the verdict.
 pub fn check(files: &[PathBuf], format: Format) -> anyhow::Result<()> {
-    let looked: Vec<_> = files.iter().map(|file| Checked::of(file)).collect();
-    let wrong = looked.iter().filter(|c| !c.mistakes.is_empty()).count();
+    let checked_files: Vec<_> = files.iter().map(|file| Checked::of(file)).collect();
+    let wrong = checked_files
+        .iter()
+        .filter(|c| !c.mistakes.is_empty())
+        .count();
     match format {
-        Format::Json => text::print_json(&serde_json::json!({ "files": looked }))?,
+        Format::Json => text::print_json(&serde_json::json!({ "files": checked_files }))?,
         Format::Text => {
-            for checked in &looked {
+            for checked in &checked_files {
                 match &checked.summary {
                     Some(summary) => {
                         text::print(&format!("{}: {summary}\n", checked.file.display()))?
@@ -409,14 +412,14 @@ fn check_arguments(args: &RunArgs) -> Result<(), BadInput> {
     let engines = [Some(args.engine), args.against];
     if args.kernel.is_some() && !engines.contains(&Some(Engine::Virtual)) {
         return Err(BadInput::new("--kernel is for runs in virtual time")
-            .mend("add `--on virtual`, or leave it out"));
+            .hint("add `--on virtual`, or leave it out"));
     }
     let keeps = args.into.is_some() || render.parquet.is_some();
     if keeps && radio::is_meant(&args.scenario) {
         let file = args.scenario.display();
         let what = "--into and --parquet do not support radio networks";
         return Err(
-            BadInput::new(format!("{file}: {what}")).mend("write its record to a file by --output")
+            BadInput::new(format!("{file}: {what}")).hint("write its record to a file by --output")
         );
     }
     Ok(())

@@ -93,7 +93,7 @@ pub fn run(
     if let Some(error) = keeper.refused {
         return Err(refused(error));
     }
-    tell(into, &outcome, format, cancel.load(Ordering::Relaxed))
+    report_outcome(into, &outcome, format, cancel.load(Ordering::Relaxed))
 }
 
 /// Adds each result as its run ends.
@@ -134,7 +134,12 @@ impl Keeper<'_> {
 }
 
 /// Reports the outcome; returns an error if runs are missing.
-fn tell(into: &Path, outcome: &Outcome, format: Format, stopped: bool) -> anyhow::Result<()> {
+fn report_outcome(
+    into: &Path,
+    outcome: &Outcome,
+    format: Format,
+    stopped: bool,
+) -> anyhow::Result<()> {
     match format {
         Format::Json => text::print_json(outcome)?,
         Format::Text => text::print(&format!(
@@ -163,8 +168,8 @@ pub fn merge(directory: &Path, set: Option<&str>) -> anyhow::Result<Report> {
     // Reading must not create the directory.
     if !directory.is_dir() {
         let what = format!("{}: not a directory", directory.display());
-        let mend = "--merge takes what `ackwise-lab run FILE --into DIR` has written";
-        return Err(BadInput::new(what).mend(mend).into());
+        let hint = "--merge takes what `ackwise-lab run FILE --into DIR` has written";
+        return Err(BadInput::new(what).hint(hint).into());
     }
     let store = Store::open(directory).map_err(refused)?;
     let merged = store.merge(set).map_err(refused)?;
@@ -188,7 +193,7 @@ fn kernel(args: &RunArgs) -> anyhow::Result<Option<String>> {
         Engine::Live => Err(BadInput::new(
             "--into keeps runs that are the same each time, but those of '--on live' differ",
         )
-        .mend("use --on sim or --on virtual, or --output FILE")
+        .hint("use --on sim or --on virtual, or --output FILE")
         .into()),
     }
 }

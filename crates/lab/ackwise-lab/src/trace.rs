@@ -17,7 +17,7 @@ const MAX_LINES: u128 = 30_000_000;
 
 /// Prints a generated trace.
 pub fn trace(args: &TraceArgs, format: Format) -> anyhow::Result<()> {
-    let bad = |what: String, mend: &str| Err(BadInput::new(what).mend(mend).into());
+    let bad = |what: String, hint: &str| Err(BadInput::new(what).hint(hint).into());
     if format == Format::Json {
         let what = "--format json: a trace has a format of its own".to_owned();
         return bad(what, "leave it out, or write --as mahimahi");

@@ -135,7 +135,7 @@ pub fn bench(args: &BenchArgs, format: Format) -> anyhow::Result<()> {
     let last = plain.last().map_or(0, |seen| seen.at_ns);
     if last <= KNOWN_AFTER {
         let what = "the capture is not longer than 200 ms, after which bytes are counted";
-        return Err(BadInput::new(what).mend("capture a longer time").into());
+        return Err(BadInput::new(what).hint("capture a longer time").into());
     }
     let mut bench = Bench {
         args,

@@ -71,11 +71,11 @@ fn a_device_that_cannot_be_built_does_not_end_the_others() {
     let text = run(&["--html", page.to_str().expect("UTF-8")]);
     assert_eq!(text.code, 1, "{}", text.err);
     let page = std::fs::read_to_string(page).expect("a page");
-    for said in [&text.out, &page] {
-        assert!(said.contains("contract-queue"), "{said}");
+    for output in [&text.out, &page] {
+        assert!(output.contains("contract-queue"), "{output}");
         assert!(
-            said.contains("pfifo: ") && said.contains("kernel/build"),
-            "{said}"
+            output.contains("pfifo: ") && output.contains("kernel/build"),
+            "{output}"
         );
     }
 }

@@ -27,12 +27,12 @@ pub fn table(report: &Report, name: &str) -> Result<RecordBatch, ArrowError> {
 }
 
 fn field(column: &Column, array: &ArrayRef) -> Field {
-    let mut said = HashMap::from([("description".to_owned(), column.about.clone())]);
+    let mut metadata = HashMap::from([("description".to_owned(), column.about.clone())]);
     if !column.unit.is_empty() {
-        said.insert("unit".to_owned(), column.unit.to_owned());
+        metadata.insert("unit".to_owned(), column.unit.to_owned());
     }
     let kind = array.data_type().clone();
-    Field::new(&column.name, kind, column.optional).with_metadata(said)
+    Field::new(&column.name, kind, column.optional).with_metadata(metadata)
 }
 
 fn array(values: &Values) -> ArrayRef {

@@ -88,7 +88,7 @@ impl Factory {
             return Err(PyTypeError::new_err(why));
         }
         let wants = |name: &str| match object.getattr(name) {
-            Ok(said) => said.is_truthy(),
+            Ok(answer) => answer.is_truthy(),
             Err(error) if error.is_instance_of::<PyAttributeError>(py) => Ok(true),
             Err(error) => Err(error),
         };
@@ -159,8 +159,8 @@ impl HostedPolicy for OfFlow {
         let Some(asked) = &self.asked else {
             return Verdict::Send;
         };
-        let told = event.kind != EventKind::Data || asked.sees_data;
-        if !told || self.failure.ends() {
+        let wants_event = event.kind != EventKind::Data || asked.sees_data;
+        if !wants_event || self.failure.ends() {
             return Verdict::Send;
         }
         let answer = Python::attach(|py| self.ask(py, asked, event));

@@ -25,7 +25,7 @@ fn out_of_range(config: &mut Config, name: &str, value: &Bound<'_, PyAny>) -> Py
     };
     let text = error.to_string();
     let text = match text.strip_suffix(&u64::MAX.to_string()) {
-        Some(said) => format!("{said}{}", number::shown(value)),
+        Some(to_python) => format!("{to_python}{}", number::shown(value)),
         None => text,
     };
     errors::raise(
@@ -73,9 +73,9 @@ fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A verdict: its kind, and how long the ACK may be held.
-type Said = (&'static str, Option<u32>);
+type PyVerdict = (&'static str, Option<u32>);
 
-fn said(verdict: Verdict) -> Said {
+fn to_python(verdict: Verdict) -> PyVerdict {
     match verdict {
         Verdict::Send => ("send", None),
         Verdict::Hold { us } => ("hold", Some(us)),
@@ -183,7 +183,7 @@ impl Policy {
         now_us: &Bound<'_, PyAny>,
         flags: Vec<String>,
         numbers: [Bound<'_, PyAny>; NUMBERS.len()],
-    ) -> PyResult<Said> {
+    ) -> PyResult<PyVerdict> {
         let kind = match kind {
             "data" => EventKind::Data,
             "ack" => EventKind::Ack,
@@ -229,7 +229,7 @@ impl Policy {
             min_rtt_us,
             hold_us,
         };
-        Ok(said(lock(&self.state).step(&self.config, &event)))
+        Ok(to_python(lock(&self.state).step(&self.config, &event)))
     }
 
     /// Forgets the flow.
@@ -354,7 +354,7 @@ impl Flow {
             supersedes,
             twice,
         } = flow.on_ack(&self.config, &segment, now_us);
-        let (kind, hold_us) = said(verdict);
+        let (kind, hold_us) = to_python(verdict);
         Ok(Some((kind, hold_us, reason.name(), supersedes, twice)))
     }
 

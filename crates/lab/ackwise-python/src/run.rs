@@ -16,7 +16,7 @@ use crate::errors;
 use crate::own_policy::{Factory, Failure};
 
 /// Interval between checks for signals.
-const LOOK: Duration = Duration::from_millis(50);
+const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The caller's policies: the arm, the name in the record, and a callable that makes a policy for
 /// each flow.
@@ -33,34 +33,34 @@ pub struct Limits {
 }
 
 /// A progress report for the thread that holds the interpreter.
-enum News {
+enum ProgressMessage {
     Started(String, usize, usize),
     Running(usize, f64),
     Finished(String, usize, usize),
 }
 
-impl News {
-    fn of(progress: &Progress<'_>) -> Option<News> {
+impl ProgressMessage {
+    fn of(progress: &Progress<'_>) -> Option<ProgressMessage> {
         Some(match progress {
             Progress::Started { run, index, total } => {
-                News::Started(run.id.clone(), *index, *total)
+                ProgressMessage::Started(run.id.clone(), *index, *total)
             }
             Progress::Running { index, elapsed, .. } => {
-                News::Running(*index, elapsed.as_secs_f64())
+                ProgressMessage::Running(*index, elapsed.as_secs_f64())
             }
             Progress::Finished {
                 run, index, total, ..
-            } => News::Finished(run.id.clone(), *index, *total),
+            } => ProgressMessage::Finished(run.id.clone(), *index, *total),
             _ => return None,
         })
     }
 
     fn tell(&self, py: Python<'_>, observer: &Py<PyAny>) -> PyResult<()> {
         match self {
-            News::Started(id, index, total) => {
+            ProgressMessage::Started(id, index, total) => {
                 observer.call1(py, ("started", Some(id), *index, Some(*total), None::<f64>))
             }
-            News::Running(index, elapsed) => observer.call1(
+            ProgressMessage::Running(index, elapsed) => observer.call1(
                 py,
                 (
                     "running",
@@ -70,7 +70,7 @@ impl News {
                     Some(*elapsed),
                 ),
             ),
-            News::Finished(id, index, total) => observer.call1(
+            ProgressMessage::Finished(id, index, total) => observer.call1(
                 py,
                 ("finished", Some(id), *index, Some(*total), None::<f64>),
             ),
@@ -106,10 +106,10 @@ pub fn simulate(
     };
     let (sender, receiver) = channel();
     let scenario = Arc::clone(scenario);
-    let told = observer.is_some();
+    let has_observer = observer.is_some();
     let runs = thread::Builder::new()
         .name("ackwise-sim".to_owned())
-        .spawn(move || work(&scenario, &options, told, &sender))?;
+        .spawn(move || work(&scenario, &options, has_observer, &sender))?;
     let stopped = watch(py, Mutex::new(receiver), observer, &cancel);
     let outcome = py.detach(|| runs.join());
     if let Some(error) = failure.take() {
@@ -128,13 +128,13 @@ pub fn simulate(
 fn work(
     scenario: &Scenario,
     options: &RunOptions,
-    told: bool,
-    sender: &Sender<News>,
+    has_observer: bool,
+    sender: &Sender<ProgressMessage>,
 ) -> Result<Report, SimError> {
     ackwise_sim::run(scenario, options, &mut |progress| {
-        if let Some(news) = News::of(&progress).filter(|_| told) {
+        if let Some(message) = ProgressMessage::of(&progress).filter(|_| has_observer) {
             // Nobody receives reports any more after a cancellation.
-            let _ = sender.send(news);
+            let _ = sender.send(message);
         }
     })
 }
@@ -142,22 +142,22 @@ fn work(
 /// Passes reports on and checks for signals until the runs have ended.
 fn watch(
     py: Python<'_>,
-    news: Mutex<Receiver<News>>,
+    messages: Mutex<Receiver<ProgressMessage>>,
     observer: Option<&Py<PyAny>>,
     cancel: &AtomicBool,
 ) -> PyResult<()> {
     let mut stopped = Ok(());
     loop {
         let next = py.detach(|| {
-            let news = news.lock().unwrap_or_else(PoisonError::into_inner);
-            news.recv_timeout(LOOK)
+            let messages = messages.lock().unwrap_or_else(PoisonError::into_inner);
+            messages.recv_timeout(SIGNAL_CHECK_INTERVAL)
         });
-        let told = match (&next, observer) {
+        let delivered = match (&next, observer) {
             (Err(RecvTimeoutError::Disconnected), _) => return stopped,
-            (Ok(news), Some(observer)) if stopped.is_ok() => news.tell(py, observer),
+            (Ok(message), Some(observer)) if stopped.is_ok() => message.tell(py, observer),
             _ => Ok(()),
         };
-        if let Err(error) = told.and_then(|()| py.check_signals()) {
+        if let Err(error) = delivered.and_then(|()| py.check_signals()) {
             cancel.store(true, Ordering::Relaxed);
             stopped = stopped.and(Err(error));
         }

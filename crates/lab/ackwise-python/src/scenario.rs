@@ -222,7 +222,7 @@ impl Scenario {
             max_events: number::whole(max_events, "max_events", u64::MAX)?,
             max_memory: number::whole(max_memory, "max_memory", u64::MAX)?,
         };
-        let told = progress.as_ref();
-        run::simulate(py, &self.checked, only, &limits, policies, told).map(Record::new)
+        let observer = progress.as_ref();
+        run::simulate(py, &self.checked, only, &limits, policies, observer).map(Record::new)
     }
 }

@@ -29,7 +29,7 @@ fn refused(error: &ArrowError) -> PyErr {
 }
 
 /// The value of a key in a field's metadata, or an empty text.
-fn said(field: &Field, key: &str) -> String {
+fn metadata(field: &Field, key: &str) -> String {
     field.metadata().get(key).cloned().unwrap_or_default()
 }
 
@@ -97,7 +97,7 @@ impl Table {
         let fields = schema.fields().iter();
         fields
             .map(|field| {
-                let (unit, about) = (said(field, "unit"), said(field, "description"));
+                let (unit, about) = (metadata(field, "unit"), metadata(field, "description"));
                 let name = field.name().clone();
                 (name, type_name(field), field.is_nullable(), unit, about)
             })

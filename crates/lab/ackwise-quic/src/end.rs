@@ -202,19 +202,19 @@ impl Client {
     /// Handles a datagram from the other end.
     pub fn on_datagram(&mut self, datagram: &Datagram, now_ns: u64) {
         self.end.receive(datagram, instant(now_ns));
-        self.look();
+        self.poll_events();
     }
 
     /// Call this when the time of [`next_timer`](Self::next_timer) has come.
     pub fn on_timer(&mut self, now_ns: u64) {
         self.end.time_out(instant(now_ns));
-        self.look();
+        self.poll_events();
     }
 
     /// The next datagram that may leave now.
     pub fn poll_transmit(&mut self, now_ns: u64) -> Option<Datagram> {
         let datagram = self.end.transmit(instant(now_ns));
-        self.note();
+        self.update_stats();
         datagram
     }
 
@@ -230,7 +230,7 @@ impl Client {
         &self.stats
     }
 
-    fn look(&mut self) {
+    fn poll_events(&mut self) {
         while let Some((_, connection)) = &mut self.end.connection {
             match connection.poll() {
                 Some(Event::Connected) => self.stream = connection.streams().open(Dir::Uni),
@@ -245,7 +245,7 @@ impl Client {
     /// Writes as much as the stream accepts.
     fn write(&mut self) {
         let (Some((_, connection)), Some(id)) = (&mut self.end.connection, self.stream) else {
-            return self.note();
+            return self.update_stats();
         };
         let mut stream = connection.send_stream(id);
         while self.left != Some(0) {
@@ -262,10 +262,10 @@ impl Client {
         if self.last && self.left == Some(0) && !self.finishing {
             self.finishing = stream.finish().is_ok();
         }
-        self.note();
+        self.update_stats();
     }
 
-    fn note(&mut self) {
+    fn update_stats(&mut self) {
         let Some((_, connection)) = &self.end.connection else {
             return;
         };
@@ -301,13 +301,13 @@ impl Server {
     /// Handles a datagram from the other end.
     pub fn on_datagram(&mut self, datagram: &Datagram, now_ns: u64) {
         self.end.receive(datagram, instant(now_ns));
-        self.look();
+        self.poll_events();
     }
 
     /// Call this when the time of [`next_timer`](Self::next_timer) has come.
     pub fn on_timer(&mut self, now_ns: u64) {
         self.end.time_out(instant(now_ns));
-        self.look();
+        self.poll_events();
     }
 
     /// The next datagram that may leave now.
@@ -327,7 +327,7 @@ impl Server {
         self.delivered
     }
 
-    fn look(&mut self) {
+    fn poll_events(&mut self) {
         while let Some((_, connection)) = &mut self.end.connection {
             let Some(event) = connection.poll() else {
                 break;

@@ -179,7 +179,7 @@ struct Handshake {
     peer: Option<TransportParameters>,
     /// The bytes of the awaited message read so far.
     read: Vec<u8>,
-    told: bool,
+    is_reported: bool,
 }
 
 impl Handshake {
@@ -195,7 +195,7 @@ impl Handshake {
             own,
             peer: None,
             read: Vec::new(),
-            told: false,
+            is_reported: false,
         }
     }
 
@@ -273,8 +273,8 @@ impl Session for Handshake {
             self.read.drain(..len);
             self.step = next;
         }
-        let ready = self.peer.is_some() && !self.told;
-        self.told |= ready;
+        let ready = self.peer.is_some() && !self.is_reported;
+        self.is_reported |= ready;
         Ok(ready)
     }
 

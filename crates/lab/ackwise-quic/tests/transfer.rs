@@ -50,13 +50,13 @@ fn transfer(config: &Config, bytes: u64, lose: Option<u64>) -> Outcome {
                 false => server.poll_transmit(now),
             } {
                 number += 1;
-                let way = usize::from(!to_server);
+                let direction = usize::from(!to_server);
                 let len = datagram.bytes.len() as u64;
-                free[way] = now.max(free[way]) + (len + 28) * 800;
-                outcome.datagrams[way] += 1;
-                outcome.bytes[way] += len;
+                free[direction] = now.max(free[direction]) + (len + 28) * 800;
+                outcome.datagrams[direction] += 1;
+                outcome.bytes[direction] += len;
                 if lose.is_none_or(|each| number % each != 0) {
-                    in_flight.insert((free[way] + 20 * MS, number), (to_server, datagram));
+                    in_flight.insert((free[direction] + 20 * MS, number), (to_server, datagram));
                 }
             }
         }
@@ -144,9 +144,9 @@ fn quic_needs_its_least_datagram() {
         datagram: 1199,
         ..config()
     };
-    let said = short.check().unwrap_err().to_string();
+    let message = short.check().unwrap_err().to_string();
     assert_eq!(
-        said,
+        message,
         "QUIC needs datagrams of 1200 bytes (RFC 9000 §14), not 1199"
     );
     assert_eq!(config().check(), Ok(()));

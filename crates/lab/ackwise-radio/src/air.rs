@@ -15,7 +15,7 @@ use crate::frame::NodeId;
 
 /// How a node hears another.
 #[derive(Debug, Clone, Copy)]
-struct Ear {
+struct RxLink {
     node: NodeId,
     decodes: bool,
     disturbs: bool,
@@ -43,7 +43,7 @@ struct Radio {
     noises: u32,
     lock: Option<Lock>,
     /// Whether it sends, or is about to, so that it hears nothing.
-    deaf: bool,
+    rx_disabled: bool,
 }
 
 /// How a receiver's frame ended.
@@ -58,7 +58,7 @@ pub struct Heard {
 /// The medium.
 #[derive(Debug)]
 pub struct Air {
-    ears: Vec<Vec<Ear>>,
+    rx_links: Vec<Vec<RxLink>>,
     radios: Vec<Radio>,
     /// Power ratio from which the stronger frame survives; `None` if none does.
     capture: Option<f64>,
@@ -70,23 +70,24 @@ pub struct Air {
 impl Air {
     /// The medium between nodes at these places, in metres.
     pub fn new(places: &[(f64, f64)], model: &RadioModel) -> Air {
-        let ears = places.iter().enumerate().map(|(from, a)| {
+        let rx_links = places.iter().enumerate().map(|(from, a)| {
             let hears = |(node, b): (NodeId, &(f64, f64))| {
                 let square = (a.0 - b.0).powi(2) + (a.1 - b.1).powi(2);
                 let within = |range: f64| square <= range * range;
-                let ear = Ear {
+                let rx_link = RxLink {
                     node,
                     decodes: within(model.range_m),
                     disturbs: within(model.interference_m),
                     senses: within(model.carrier_sense_m),
                     power: 1.0 / square.max(1.0),
                 };
-                (node != from && (ear.decodes || ear.disturbs || ear.senses)).then_some(ear)
+                (node != from && (rx_link.decodes || rx_link.disturbs || rx_link.senses))
+                    .then_some(rx_link)
             };
             places.iter().enumerate().filter_map(hears).collect()
         });
         Air {
-            ears: ears.collect(),
+            rx_links: rx_links.collect(),
             radios: vec![Radio::default(); places.len()],
             capture: model.capture_db.map(|db| 10f64.powf(db / 10.0)),
             next: 0,
@@ -97,25 +98,25 @@ impl Air {
     /// Whether a node has sensed nothing since `since`.
     pub fn is_clear(&self, node: NodeId, since: Nanos) -> bool {
         let radio = &self.radios[node];
-        radio.busy == 0 && radio.busy_until <= since && !radio.deaf
+        radio.busy == 0 && radio.busy_until <= since && !radio.rx_disabled
     }
 
     /// Turns a node to sending; a frame that it was receiving is lost.
-    pub fn deafen(&mut self, node: NodeId) {
-        self.radios[node].deaf = true;
+    pub fn disable_rx(&mut self, node: NodeId) {
+        self.radios[node].rx_disabled = true;
         self.radios[node].lock = None;
     }
 
     /// Turns a node back to listening. An earlier CCA counts its own frame as a busy channel.
     pub fn listen(&mut self, node: NodeId, now: Nanos) {
         let radio = &mut self.radios[node];
-        radio.deaf = false;
+        radio.rx_disabled = false;
         radio.busy_until = now;
     }
 
     /// Turns a radio on: it receives frames that begin from now on, and senses those in the air.
     pub fn wake(&mut self, node: NodeId) {
-        self.radios[node].deaf = false;
+        self.radios[node].rx_disabled = false;
     }
 
     /// Whether a node is receiving a frame.
@@ -127,13 +128,13 @@ impl Air {
     pub fn begin(&mut self, from: NodeId, mut locked: impl FnMut(NodeId)) -> u64 {
         let frame = self.next;
         self.next += 1;
-        for ear in &self.ears[from] {
-            let radio = &mut self.radios[ear.node];
+        for rx_link in &self.rx_links[from] {
+            let radio = &mut self.radios[rx_link.node];
             let quiet = radio.noises == 0;
             let before = radio.noise;
-            radio.busy += u32::from(ear.senses);
-            if ear.disturbs || ear.decodes {
-                radio.noise += ear.power;
+            radio.busy += u32::from(rx_link.senses);
+            if rx_link.disturbs || rx_link.decodes {
+                radio.noise += rx_link.power;
                 radio.noises += 1;
                 if let Some(lock) = &mut radio.lock {
                     let noise = radio.noise - lock.power;
@@ -144,19 +145,19 @@ impl Air {
                     }
                 }
             }
-            if radio.deaf || !ear.decodes {
+            if radio.rx_disabled || !rx_link.decodes {
                 continue;
             }
-            let stronger = self.capture.is_some_and(|r| ear.power >= r * before);
+            let stronger = self.capture.is_some_and(|r| rx_link.power >= r * before);
             if radio.lock.is_none() || (stronger && !quiet) {
                 let spoiled = !quiet && !stronger;
                 radio.lock = Some(Lock {
                     frame,
-                    power: ear.power,
+                    power: rx_link.power,
                     spoiled,
                 });
                 self.collisions += u64::from(spoiled);
-                locked(ear.node);
+                locked(rx_link.node);
             }
         }
         frame
@@ -164,25 +165,25 @@ impl Air {
 
     /// Ends the frame. `heard` is called for each node that had locked on to it.
     pub fn end(&mut self, from: NodeId, frame: u64, now: Nanos, mut heard: impl FnMut(Heard)) {
-        for ear in &self.ears[from] {
-            let radio = &mut self.radios[ear.node];
-            if ear.senses {
+        for rx_link in &self.rx_links[from] {
+            let radio = &mut self.radios[rx_link.node];
+            if rx_link.senses {
                 radio.busy -= 1;
                 radio.busy_until = now;
             }
-            if ear.disturbs || ear.decodes {
+            if rx_link.disturbs || rx_link.decodes {
                 radio.noises -= 1;
                 // A sum of floats does not return to exactly zero.
                 radio.noise = if radio.noises == 0 {
                     0.0
                 } else {
-                    radio.noise - ear.power
+                    radio.noise - rx_link.power
                 };
             }
             if let Some(lock) = radio.lock.filter(|lock| lock.frame == frame) {
                 radio.lock = None;
                 heard(Heard {
-                    node: ear.node,
+                    node: rx_link.node,
                     whole: !lock.spoiled,
                 });
             }
@@ -199,7 +200,7 @@ mod tests {
     fn its_own_frame_is_a_busy_channel_too() {
         let mut air = Air::new(&[(0.0, 0.0), (9.0, 0.0)], &RadioModel::default());
         assert!(air.is_clear(0, 0));
-        air.deafen(0);
+        air.disable_rx(0);
         let frame = air.begin(0, |_| {});
         assert!(!air.is_clear(0, 100) && !air.is_clear(1, 100));
         air.end(0, frame, 200, |_| {});

@@ -13,31 +13,28 @@ use crate::frame::{Datagram, NodeId, Unreachable};
 
 const MS: Nanos = 1_000_000;
 const SECOND: Nanos = 1_000 * MS;
-// RFC 3561 §10.
-pub(crate) const ACTIVE_ROUTE: Nanos = 3_000 * MS;
-/// MY_ROUTE_TIMEOUT.
-pub(crate) const MY_ROUTE: Nanos = 2 * ACTIVE_ROUTE;
-pub(crate) const NODE_TRAVERSAL: Nanos = 40 * MS;
+// RFC 3561 §10, with its names.
+pub(crate) const ACTIVE_ROUTE_TIMEOUT: Nanos = 3_000 * MS;
+pub(crate) const MY_ROUTE_TIMEOUT: Nanos = 2 * ACTIVE_ROUTE_TIMEOUT;
+pub(crate) const NODE_TRAVERSAL_TIME: Nanos = 40 * MS;
 pub(crate) const NET_DIAMETER: u32 = 35;
-pub(crate) const NET_TRAVERSAL: Nanos = 2 * NODE_TRAVERSAL * NET_DIAMETER as Nanos;
-const PATH_DISCOVERY: Nanos = 2 * NET_TRAVERSAL;
-/// HELLO_INTERVAL.
-pub(crate) const HELLO: Nanos = SECOND;
-/// ALLOWED_HELLO_LOSS: after this many intervals without a packet, the neighbour is gone.
-pub(crate) const HELLO_LOSS: Nanos = 2;
-/// DELETE_PERIOD: a neighbour whose last hello is older is no longer watched.
-const DELETE_PERIOD: Nanos = 5 * ACTIVE_ROUTE;
-/// MAX_REPAIR_TTL, 0.3 of the diameter.
-const MAX_REPAIR: u8 = 10;
-/// LOCAL_ADD_TTL.
-const REPAIR_MARGIN: u32 = 2;
+pub(crate) const NET_TRAVERSAL_TIME: Nanos = 2 * NODE_TRAVERSAL_TIME * NET_DIAMETER as Nanos;
+const PATH_DISCOVERY_TIME: Nanos = 2 * NET_TRAVERSAL_TIME;
+pub(crate) const HELLO_INTERVAL: Nanos = SECOND;
+/// After this many intervals without a packet, the neighbour is gone.
+pub(crate) const ALLOWED_HELLO_LOSS: Nanos = 2;
+/// A neighbour whose last hello is older is no longer watched.
+const DELETE_PERIOD: Nanos = 5 * ACTIVE_ROUTE_TIMEOUT;
+/// 0.3 of the diameter.
+const MAX_REPAIR_TTL: u8 = 10;
+const LOCAL_ADD_TTL: u32 = 2;
 const TTL_START: u32 = 1;
 const TTL_INCREMENT: u32 = 2;
 const TTL_THRESHOLD: u32 = 7;
 const TIMEOUT_BUFFER: u32 = 2;
 pub(crate) const RREQ_RETRIES: u32 = 2;
-/// Maximum errors that a node may send per second (RERR_RATELIMIT).
-const MAX_ERRORS: usize = 10;
+/// Maximum errors that a node may send per second.
+const RERR_RATELIMIT: usize = 10;
 /// Maximum packets that wait for a route to a target.
 const MAX_WAITING: usize = 64;
 
@@ -55,7 +52,7 @@ pub(crate) struct Route {
     /// The route is not used from this time on.
     pub expires: Nanos,
     /// The neighbours that use it (precursors).
-    pub users: Vec<NodeId>,
+    pub precursors: Vec<NodeId>,
 }
 
 impl Route {
@@ -108,7 +105,7 @@ struct Neighbour {
 
 /// A search to be sent, as a route request (§6.3, §6.4).
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Search {
+pub(crate) struct RouteRequest {
     /// Number of the search within its discovery, from 1.
     pub attempt: u32,
     /// Maximum number of hops.
@@ -125,7 +122,7 @@ pub(crate) struct Search {
 
 /// The result for a packet without a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Held {
+pub(crate) enum HoldResult {
     /// It waits; a discovery is already in progress if `searching`.
     Waits { searching: bool },
     /// There is no room to hold it.
@@ -134,23 +131,23 @@ pub(crate) enum Held {
 
 /// The action when nobody answered a search in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unanswered {
-    SearchAgain,
+pub(crate) enum DiscoveryTimeout {
+    Retry,
     GiveUp,
 }
 
 /// Nodes that have become unreachable, for the users of routes to them (§6.11).
 #[derive(Debug, Default)]
-pub(crate) struct Broken {
+pub(crate) struct RouteError {
     /// The unreachable nodes.
     pub list: Vec<Unreachable>,
     /// The neighbours to be told.
-    pub users: Vec<NodeId>,
+    pub precursors: Vec<NodeId>,
 }
 
 /// A search that a node has already seen.
 #[derive(Debug, Clone, Copy)]
-struct Flood {
+struct SeenRequest {
     origin: NodeId,
     id: u32,
     /// When to forget it.
@@ -168,7 +165,7 @@ pub(crate) struct Router {
     pub routes: Vec<Route>,
     lookups: Vec<Option<Lookup>>,
     /// Searches seen recently.
-    seen: Vec<Flood>,
+    seen: Vec<SeenRequest>,
     /// When its last errors left.
     errors: VecDeque<Nanos>,
     /// Neighbours that have sent a hello.
@@ -195,41 +192,41 @@ impl Router {
     pub fn refresh(&mut self, to: NodeId, now: Nanos) {
         let route = &mut self.routes[to];
         if route.valid {
-            route.expires = route.expires.max(now + ACTIVE_ROUTE);
+            route.expires = route.expires.max(now + ACTIVE_ROUTE_TIMEOUT);
         }
     }
 
     /// Learns a route (§6.2): it is taken if it is newer, or as new and shorter, or if the old
     /// one is no longer valid.
-    pub fn learn(&mut self, to: NodeId, way: RouteEntry, now: Nanos) {
+    pub fn learn(&mut self, to: NodeId, entry: RouteEntry, now: Nanos) {
         let route = &mut self.routes[to];
         let valid = route.is_valid(now);
-        let better = match (way.seq, route.seq) {
+        let better = match (entry.seq, route.seq) {
             (Some(new), Some(old)) => {
                 let ahead = new.wrapping_sub(old) as i32;
-                ahead > 0 || ahead == 0 && (way.hops < route.hops || !valid)
+                ahead > 0 || ahead == 0 && (entry.hops < route.hops || !valid)
             }
             (Some(_), None) => true,
-            (None, _) => !valid || way.hops < route.hops,
+            (None, _) => !valid || entry.hops < route.hops,
         };
-        if valid && route.next == way.next {
-            route.expires = route.expires.max(way.expires);
+        if valid && route.next == entry.next {
+            route.expires = route.expires.max(entry.expires);
         } else if better {
-            route.expires = way.expires;
+            route.expires = entry.expires;
         }
         if better {
-            route.next = way.next;
-            route.hops = way.hops;
-            route.seq = way.seq.or(route.seq);
+            route.next = entry.next;
+            route.hops = entry.hops;
+            route.seq = entry.seq.or(route.seq);
             route.valid = true;
         }
     }
 
     /// The route that may be reported to a node that asks for one at least as new as
-    /// `asked` (§6.6).
-    pub fn knows(&self, target: NodeId, asked: Option<u32>, now: Nanos) -> Option<&Route> {
+    /// `min_seq` (§6.6).
+    pub fn knows(&self, target: NodeId, min_seq: Option<u32>, now: Nanos) -> Option<&Route> {
         let route = Some(&self.routes[target]).filter(|route| route.is_valid(now))?;
-        let ahead = route.seq?.wrapping_sub(asked.or(route.seq)?) as i32;
+        let ahead = route.seq?.wrapping_sub(min_seq.or(route.seq)?) as i32;
         (ahead >= 0).then_some(route)
     }
 
@@ -238,33 +235,33 @@ impl Router {
         while self.errors.front().is_some_and(|at| at + SECOND <= now) {
             self.errors.pop_front();
         }
-        let may = self.errors.len() < MAX_ERRORS;
+        let may = self.errors.len() < RERR_RATELIMIT;
         if may {
             self.errors.push_back(now);
         }
         may
     }
 
-    pub fn adopt(&mut self, to: NodeId, user: NodeId) {
-        if !self.routes[to].users.contains(&user) {
-            self.routes[to].users.push(user);
+    pub fn add_precursor(&mut self, to: NodeId, user: NodeId) {
+        if !self.routes[to].precursors.contains(&user) {
+            self.routes[to].precursors.push(user);
         }
     }
 
     /// Holds a packet until there is a route.
-    pub fn hold(&mut self, to: NodeId, datagram: Datagram) -> Held {
+    pub fn hold(&mut self, to: NodeId, datagram: Datagram) -> HoldResult {
         let lookup = &mut self.lookups[to];
         let searching = lookup.is_some();
         let waiting = &mut lookup.get_or_insert_default().waiting;
         if waiting.len() >= MAX_WAITING {
-            return Held::NoRoom;
+            return HoldResult::NoRoom;
         }
         waiting.push(datagram);
-        Held::Waits { searching }
+        HoldResult::Waits { searching }
     }
 
     /// Begins the next search of a discovery (§6.3, §6.4); `None` if there is no discovery.
-    pub fn search(&mut self, node: NodeId, target: NodeId, now: Nanos) -> Option<Search> {
+    pub fn search(&mut self, node: NodeId, target: NodeId, now: Nanos) -> Option<RouteRequest> {
         let lookup = self.lookups[target].as_mut()?;
         lookup.ttl = match lookup.attempt {
             0 if lookup.repair.is_some() => lookup.repair.unwrap_or(TTL_START),
@@ -274,16 +271,16 @@ impl Router {
         lookup.attempt += 1;
         let (ttl, attempt) = (lookup.ttl, lookup.attempt);
         let wait = if ttl < NET_DIAMETER {
-            2 * NODE_TRAVERSAL * Nanos::from(ttl + TIMEOUT_BUFFER)
+            2 * NODE_TRAVERSAL_TIME * Nanos::from(ttl + TIMEOUT_BUFFER)
         } else {
             lookup.wide += 1;
-            NET_TRAVERSAL << (lookup.wide - 1)
+            NET_TRAVERSAL_TIME << (lookup.wide - 1)
         };
         self.seq = self.seq.wrapping_add(1);
         self.request += 1;
         let (id, origin_seq) = (self.request, self.seq);
         self.is_new(node, id, now);
-        Some(Search {
+        Some(RouteRequest {
             attempt,
             ttl: ttl as u8,
             wait,
@@ -295,13 +292,13 @@ impl Router {
 
     /// The action if the current search of a discovery is still this one, and so was not
     /// answered; `None` otherwise.
-    pub fn unanswered(&self, target: NodeId, attempt: u32) -> Option<Unanswered> {
+    pub fn unanswered(&self, target: NodeId, attempt: u32) -> Option<DiscoveryTimeout> {
         let lookup = self.lookups[target].as_ref()?;
         (lookup.attempt == attempt).then_some(
             if lookup.repair.is_none() && lookup.wide <= RREQ_RETRIES {
-                Unanswered::SearchAgain
+                DiscoveryTimeout::Retry
             } else {
-                Unanswered::GiveUp
+                DiscoveryTimeout::GiveUp
             },
         )
     }
@@ -316,11 +313,11 @@ impl Router {
     /// the sender of the packet is `sender_hops` away.
     pub fn repair(&mut self, to: NodeId, sender_hops: u8) -> bool {
         let route = &self.routes[to];
-        let may = !route.users.is_empty() && route.hops <= MAX_REPAIR;
+        let may = !route.precursors.is_empty() && route.hops <= MAX_REPAIR_TTL;
         if !may || self.lookups[to].is_some() {
             return false;
         }
-        let ttl = u32::from(route.hops.max(sender_hops / 2)) + REPAIR_MARGIN;
+        let ttl = u32::from(route.hops.max(sender_hops / 2)) + LOCAL_ADD_TTL;
         self.lookups[to] = Some(Lookup {
             repair: Some(ttl.min(NET_DIAMETER)),
             ..Lookup::default()
@@ -337,14 +334,14 @@ impl Router {
 
     /// Whether the node is part of a route in use (§6.9).
     pub fn is_on_a_way(&self, now: Nanos) -> bool {
-        let used = |route: &Route| route.hops > 1 || !route.users.is_empty();
+        let used = |route: &Route| route.hops > 1 || !route.precursors.is_empty();
         self.routes
             .iter()
             .any(|route| route.is_valid(now) && used(route))
     }
 
     /// Records that a neighbour sent a packet or a hello.
-    pub fn hear(&mut self, node: NodeId, hello: bool, now: Nanos) {
+    pub fn heard_from(&mut self, node: NodeId, hello: bool, now: Nanos) {
         match self.neighbours.iter_mut().find(|known| known.node == node) {
             Some(known) => {
                 known.packet = now;
@@ -365,7 +362,7 @@ impl Router {
     pub fn silent(&mut self, now: Nanos) -> Vec<NodeId> {
         self.neighbours
             .retain(|known| known.hello + DELETE_PERIOD > now);
-        let is_gone = |known: &Neighbour| known.packet + HELLO_LOSS * HELLO < now;
+        let is_gone = |known: &Neighbour| known.packet + ALLOWED_HELLO_LOSS * HELLO_INTERVAL < now;
         let gone = self.neighbours.iter().filter(|known| is_gone(known));
         let gone: Vec<NodeId> = gone.map(|known| known.node).collect();
         self.neighbours.retain(|known| !is_gone(known));
@@ -401,32 +398,32 @@ impl Router {
     }
 
     /// The users of routes to these unreachable nodes, who must be told (§6.11).
-    pub fn broken(&mut self, lost: &[NodeId]) -> Broken {
-        let mut broken = Broken::default();
+    pub fn broken(&mut self, lost: &[NodeId]) -> RouteError {
+        let mut broken = RouteError::default();
         for to in lost {
             let route = &mut self.routes[*to];
-            if !route.users.is_empty() {
+            if !route.precursors.is_empty() {
                 broken.list.push(Unreachable {
                     node: *to,
                     seq: route.seq.unwrap_or(0),
                 });
-                broken.users.append(&mut route.users);
+                broken.precursors.append(&mut route.precursors);
             }
         }
-        broken.users.sort_unstable();
-        broken.users.dedup();
+        broken.precursors.sort_unstable();
+        broken.precursors.dedup();
         broken
     }
 
     /// Whether this search is new here; it is then remembered.
     pub fn is_new(&mut self, origin: NodeId, id: u32, now: Nanos) -> bool {
         self.seen.retain(|flood| flood.until > now);
-        let same = |flood: &Flood| flood.origin == origin && flood.id == id;
+        let same = |flood: &SeenRequest| flood.origin == origin && flood.id == id;
         if self.seen.iter().any(same) {
             return false;
         }
-        let until = now + PATH_DISCOVERY;
-        self.seen.push(Flood { origin, id, until });
+        let until = now + PATH_DISCOVERY_TIME;
+        self.seen.push(SeenRequest { origin, id, until });
         true
     }
 }

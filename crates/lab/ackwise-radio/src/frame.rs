@@ -63,7 +63,7 @@ pub enum Body {
         seq: u32,
     },
     /// RERR (RFC 3561 §5.3): the nodes that can no longer be reached.
-    Broken(Vec<Unreachable>),
+    RouteError(Vec<Unreachable>),
 }
 
 /// A node that can no longer be reached.

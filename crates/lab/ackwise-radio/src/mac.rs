@@ -14,11 +14,11 @@ pub(crate) enum Phase {
     Idle,
     Backoff,
     /// It assesses the channel (CCA), since this time.
-    Look(Nanos),
-    Turn,
+    Cca(Nanos),
+    Turnaround,
     Sending,
     /// It waits for an acknowledgment.
-    Wait,
+    AckWait,
     /// The pause after a frame.
     Pause,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Exchange {
 
 /// A source that always has a frame to send.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Filler {
+pub(crate) struct SaturatedSource {
     /// The node that sends.
     pub from: NodeId,
     /// The neighbour that it sends to; `None` for broadcasts, without acknowledgment.
@@ -52,9 +52,9 @@ pub(crate) struct Filler {
 }
 
 #[cfg(test)]
-impl Filler {
-    pub fn new(from: NodeId, to: Option<NodeId>, bytes: u32) -> Filler {
-        Filler { from, to, bytes }
+impl SaturatedSource {
+    pub fn new(from: NodeId, to: Option<NodeId>, bytes: u32) -> SaturatedSource {
+        SaturatedSource { from, to, bytes }
     }
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Mac {
     /// Number of the exchange for the first packet.
     pub number: u64,
     /// CCAs in this attempt.
-    pub looks: u32,
+    pub attempts: u32,
     /// The back-off exponent (BE).
     pub exponent: u32,
     /// Retransmissions of the frame.

@@ -65,7 +65,7 @@ fn record(scenario: &RadioScenario, run: &RadioSpec, result: &RadioResult) -> Ra
     let flows = &result.flows;
     let of_flows = |count: fn(&FlowResult) -> u64| flows.iter().map(count).sum();
     let of_nodes = |count: fn(&NodeCounts) -> u64| result.nodes.iter().map(count).sum();
-    let ways = field.flows.iter().zip(flows);
+    let flow_ends = field.flows.iter().zip(flows);
     RadioRun {
         id: run.id.clone(),
         arm: scenario.arms[run.arm].name.clone(),
@@ -75,7 +75,7 @@ fn record(scenario: &RadioScenario, run: &RadioSpec, result: &RadioResult) -> Ra
         energy_j: result.total_joules(),
         efficiency_bps_per_j: result.efficiency(),
         end_s: result.end as f64 * 1e-9,
-        unfinished: flows.iter().filter(|flow| flow.took.is_none()).count() as u64,
+        unfinished: flows.iter().filter(|flow| flow.duration.is_none()).count() as u64,
         data_segments: of_flows(|flow| flow.segments),
         retransmits: of_flows(|flow| flow.retransmits),
         acks: of_flows(|flow| flow.acks),
@@ -90,12 +90,12 @@ fn record(scenario: &RadioScenario, run: &RadioSpec, result: &RadioResult) -> Ra
         routing_packets: of_nodes(|node| node.routing),
         asleep: result.asleep,
         node_energy_j: result.joules.clone(),
-        flows: ways
-            .map(|(way, flow)| RadioFlowRecord {
-                from: way.from as u64,
-                to: way.to as u64,
+        flows: flow_ends
+            .map(|(ends, flow)| RadioFlowRecord {
+                from: ends.from as u64,
+                to: ends.to as u64,
                 bytes: flow.delivered,
-                took_s: flow.took.map(|took| took as f64 * 1e-9),
+                took_s: flow.duration.map(|duration| duration as f64 * 1e-9),
                 data_segments: flow.segments,
                 retransmits: flow.retransmits,
                 acks: flow.acks,

@@ -3,8 +3,8 @@
 use crate::scenario::{MacModel, RadioModel, Routing};
 use ackwise_queue::Nanos;
 
-use crate::mac::Filler;
-use crate::timing::{self, ACK_BYTES, BACKOFF, CCA, TURNAROUND};
+use crate::mac::SaturatedSource;
+use crate::timing::{self, ACK_BYTES, CCA, TURNAROUND, UNIT_BACKOFF_PERIOD};
 use crate::world::{RadioResult, World};
 
 const SECOND: Nanos = 1_000_000_000;
@@ -45,9 +45,9 @@ fn the_formula_gives_what_its_paper_prints() {
 fn frames(load: u32, addresses: u32, to: Option<usize>, as_latre: bool) -> f64 {
     let mut world = World::new(&[(0.0, 0.0), (30.0, 0.0)], &radio(5 + addresses), &[], 7);
     if as_latre {
-        (world.look, world.turn) = (0, 0);
+        (world.cca_time, world.turnaround) = (0, 0);
     }
-    world.saturate(&[Filler::new(0, to, load)]);
+    world.saturate(&[SaturatedSource::new(0, to, load)]);
     world.run(60 * SECOND).nodes[0].frames as f64
 }
 
@@ -88,26 +88,26 @@ struct Contention {
 /// channel busy, until the exchange has ended.
 fn fixed_point(mac: &MacModel, n: f64, bytes: u32) -> Contention {
     let us = |time: Nanos| time as f64 / 1e3;
-    let (turn, look) = (us(TURNAROUND), us(CCA));
+    let (turnaround, cca_time) = (us(TURNAROUND), us(CCA));
     let stages: Vec<f64> = (0..=mac.max_backoffs)
         .map(|k| {
             let slots = (1u64 << (mac.min_be + k).min(mac.max_be)) - 1;
-            us(BACKOFF) * slots as f64 / 2.0
+            us(UNIT_BACKOFF_PERIOD) * slots as f64 / 2.0
         })
         .collect();
     let (mut busy, mut collided) = (0.5, 0.1);
     for _ in 0..10_000 {
         let weight = |k: usize| f64::powi(busy, k as i32);
-        let looks: f64 = (0..stages.len()).map(weight).sum();
+        let attempts: f64 = (0..stages.len()).map(weight).sum();
         let waits: f64 = stages.iter().enumerate().map(|(k, b)| weight(k) * b).sum();
-        let rate = looks / waits;
+        let rate = attempts / waits;
         let first = 1.0 / n;
-        let joins = 1.0 - f64::exp(-rate * turn);
-        let joined = 1.0 - f64::exp(-(n - 1.0) * rate * turn);
+        let joins = 1.0 - f64::exp(-rate * turnaround);
+        let joined = 1.0 - f64::exp(-(n - 1.0) * rate * turnaround);
         let sends = first + (1.0 - first) * joins;
         // The frame, then the acknowledgment if the frame did not collide.
         let answer = (1.0 - collided) * us(TURNAROUND + timing::air(ACK_BYTES));
-        let exchange = look + us(timing::air(bytes)) + answer;
+        let exchange = cca_time + us(timing::air(bytes)) + answer;
         let fails = (1.0 - sends) * rate * exchange;
         let next = fails / (fails + sends);
         collided = (first * joined + (1.0 - first) * joins) / sends;
@@ -121,10 +121,10 @@ fn contend(n: usize, bytes: u32) -> RadioResult {
     let mut places = vec![(0.0, 0.0)];
     places.extend((0..n).map(|i| (1.0 + i as f64, 0.0)));
     let mut world = World::new(&places, &radio, &[], 1);
-    let fillers: Vec<Filler> = (1..=n)
-        .map(|node| Filler::new(node, Some(0), bytes - 11))
+    let sources: Vec<SaturatedSource> = (1..=n)
+        .map(|node| SaturatedSource::new(node, Some(0), bytes - 11))
         .collect();
-    world.saturate(&fillers);
+    world.saturate(&sources);
     world.run(200 * SECOND)
 }
 
@@ -137,8 +137,8 @@ fn saturated_contenders_collide_as_often_as_the_model_says() {
             result.nodes.iter().map(|node| of(node) as f64).sum()
         };
         let collided = sum(|n| n.retries + n.no_ack) / sum(|n| n.frames);
-        let busy = sum(|n| n.busy) / sum(|n| n.looks);
-        let near = |measured: f64, said: f64| (measured / said - 1.0).abs() < 0.1;
+        let busy = sum(|n| n.busy) / sum(|n| n.ccas);
+        let near = |measured: f64, published: f64| (measured / published - 1.0).abs() < 0.1;
         assert!(
             near(busy, model.busy) && near(collided, model.collided),
             "{n} x {bytes} B: {busy} {collided} {model:?}"

@@ -7,10 +7,10 @@ use crate::scenario::{MacModel, RadioModel, RadioScenario, Routing};
 use ackwise_config::queues::QueueLimit;
 use ackwise_queue::Nanos;
 
-use crate::mac::Filler;
+use crate::mac::SaturatedSource;
 use crate::report::{RadioOptions, run};
 use crate::run::{Point, run_point, run_points};
-use crate::timing::{self, BACKOFF};
+use crate::timing::{self, UNIT_BACKOFF_PERIOD};
 use crate::world::World;
 
 const US: Nanos = 1_000;
@@ -36,7 +36,7 @@ fn one_exchange_to_the_microsecond() {
     let mut radio = model(Routing::Static);
     (radio.mac.min_be, radio.mac.max_be) = (0, 0);
     let mut world = World::new(&line(2), &radio, &[], 1);
-    world.saturate(&[Filler::new(0, Some(1), 88)]);
+    world.saturate(&[SaturatedSource::new(0, Some(1), 88)]);
     let exchange = (128 + 192 + 3_360 + 192 + 352 + 640) * US;
     assert_eq!(exchange, 4_864 * US);
     // The last acknowledgment of ten ends 640 µs before the eleventh exchange.
@@ -56,13 +56,13 @@ fn inetmanet_to_the_microsecond() {
     radio.mac = MacModel::inetmanet_2011();
     (radio.mac.min_be, radio.mac.max_be) = (0, 0);
     let mut world = World::new(&line(2), &radio, &[], 1);
-    world.saturate(&[Filler::new(0, Some(1), 88)]);
+    world.saturate(&[SaturatedSource::new(0, Some(1), 88)]);
     let exchange = (320 + 128 + 192 + 3_040 + 192 + 352) * US;
     let result = world.run(10 * exchange);
     assert_eq!((result.nodes[0].frames, result.nodes[1].acks), (10, 10));
     let mut world = World::new(&line(2), &radio, &[], 1);
-    world.air.deafen(1);
-    world.saturate(&[Filler::new(0, Some(1), 88)]);
+    world.air.disable_rx(1);
+    world.saturate(&[SaturatedSource::new(0, Some(1), 88)]);
     let lost = (320 + 128 + 192 + 3_040 + 560) * US;
     let four = world.run(5 * lost - US).nodes[0];
     assert_eq!((four.retries, four.no_ack), (4, 0));
@@ -71,7 +71,7 @@ fn inetmanet_to_the_microsecond() {
     // A radio that is set up for 1.08 ms assesses the channel for that much longer.
     radio.mac.look_setup = 1_080 * US;
     let mut world = World::new(&line(2), &radio, &[], 1);
-    world.saturate(&[Filler::new(0, Some(1), 88)]);
+    world.saturate(&[SaturatedSource::new(0, Some(1), 88)]);
     let result = world.run(10 * (exchange + 1_080 * US));
     assert_eq!((result.nodes[0].frames, result.nodes[1].acks), (10, 10));
 }
@@ -88,11 +88,11 @@ fn first_round(contenders: usize) -> f64 {
         let radio = model(Routing::Static);
         let mut world = World::new(&places, &radio, &[], seed);
         let fillers: Vec<_> = (1..=contenders)
-            .map(|n| Filler::new(n, Some(0), 88))
+            .map(|n| SaturatedSource::new(n, Some(0), 88))
             .collect();
         world.saturate(&fillers);
         // By then a node that drew the last of eight slots has begun, and no frame has ended.
-        let result = world.run(8 * BACKOFF);
+        let result = world.run(8 * UNIT_BACKOFF_PERIOD);
         collided += u64::from(result.collisions > 0);
     }
     collided as f64 / rounds as f64
@@ -121,7 +121,10 @@ fn hidden_terminals_collide_and_capture_helps_the_nearer() {
         radio.capture_db = capture;
         (radio.carrier_sense_m, radio.interference_m) = (50.0, 50.0);
         let mut world = World::new(places, &radio, &[], 3);
-        world.saturate(&[Filler::new(0, Some(1), 88), Filler::new(2, Some(1), 88)]);
+        world.saturate(&[
+            SaturatedSource::new(0, Some(1), 88),
+            SaturatedSource::new(2, Some(1), 88),
+        ]);
         world.run(20 * SECOND)
     };
     let hidden = saturated(&[(0.0, 0.0), (40.0, 0.0), (80.0, 0.0)], None);
@@ -140,7 +143,7 @@ fn bit_errors_cost_frames() {
     let mut radio = model(Routing::Static);
     radio.bit_errors = 1e-4;
     let mut world = World::new(&line(2), &radio, &[], 1);
-    world.saturate(&[Filler::new(0, Some(1), 88)]);
+    world.saturate(&[SaturatedSource::new(0, Some(1), 88)]);
     let result = world.run(60 * SECOND);
     // A frame of 105 and an acknowledgment of 11 bytes are both whole with probability 0.9114.
     let tries = result.nodes[0].frames as f64;
@@ -175,7 +178,7 @@ fn a_transfer_ends_over_any_number_of_hops_and_is_the_same_twice() {
             let point = Point { field, ..FIRST };
             let result = run_point(&s, point).unwrap();
             assert_eq!(result.flows[0].delivered, 48_000, "{routing} {field}");
-            assert!(result.flows[0].took.is_some(), "{routing} {field}");
+            assert!(result.flows[0].duration.is_some(), "{routing} {field}");
             assert_eq!(run_point(&s, point).unwrap(), result);
             let other = run_point(&s, Point { seed: 2, ..point }).unwrap();
             assert_ne!(other.end, result.end);
@@ -194,7 +197,7 @@ fn a_relay_acknowledges_before_it_contends() {
     s.arms[0].model.window_limit = Some(QueueLimit::Packets(1));
     let result = run_point(&s, FIRST).unwrap();
     let relay = result.nodes[1];
-    assert_eq!((relay.busy, relay.looks), (0, relay.frames), "{relay:?}");
+    assert_eq!((relay.busy, relay.ccas), (0, relay.frames), "{relay:?}");
 }
 
 /// d = 2 sends half the ACKs, a policy that holds sends fewer, and a request for an ACK works.
@@ -214,12 +217,12 @@ fn fewer_acks_on_the_air() {
     let four = acks("policy = \"dda\"", "");
     assert!((250..300).contains(&four.acks), "{four:?}");
     // With the hint, the policy sends one ACK per window of 14 segments; else it waits 500 ms.
-    let told = acks("policy = \"tda\"", "cwnd_hint = true");
-    assert!(told.acks < 150, "{told:?}");
+    let with_hint = acks("policy = \"tda\"", "cwnd_hint = true");
+    assert!(with_hint.acks < 150, "{with_hint:?}");
     let untold = acks("policy = \"tda\"", "");
-    assert!(untold.took > Some(30 * SECOND), "{untold:?}");
+    assert!(untold.duration > Some(30 * SECOND), "{untold:?}");
     let asked = acks("policy = \"tda\"", "ask_ack = true");
-    assert!(asked.took < Some(12 * SECOND), "{asked:?}");
+    assert!(asked.duration < Some(12 * SECOND), "{asked:?}");
 }
 
 #[test]
@@ -300,10 +303,10 @@ fn ten_hops_carry_a_transfer() {
         assert_eq!(flow.delivered, 48_000, "{routing}");
         // A window of one segment would take ten exchanges of data and of ACKs per segment, 104 s;
         // without any ACK the maximum is one segment per 18 ms.
-        let took = flow.took.unwrap();
+        let duration = flow.duration.unwrap();
         assert!(
-            (18 * SECOND..104 * SECOND).contains(&took),
-            "{routing}: {took}"
+            (18 * SECOND..104 * SECOND).contains(&duration),
+            "{routing}: {duration}"
         );
         for (node, counts) in result.nodes[..10].iter().enumerate() {
             assert!(counts.frames >= 1_000, "{routing} {node}: {counts:?}");

@@ -13,7 +13,7 @@ use crate::air::Air;
 use crate::aodv::Router;
 use crate::energy::Meter;
 use crate::frame::{Body, Datagram, Frame, NodeId};
-use crate::mac::{Exchange, Filler, Mac};
+use crate::mac::{Exchange, Mac, SaturatedSource};
 use crate::{routes, timing};
 use ackwise_sim::packet::{Direction, FlowId, Packet};
 use ackwise_sim::tcp::{Receiver, ReceiverConfig, Sender, SenderConfig};
@@ -30,7 +30,7 @@ const TTL: u8 = 64;
 /// A guard against a transfer that never ends: any other takes fewer events.
 const MAX_EVENTS: u64 = 2_000_000_000;
 /// How many events pass between checks of whether to continue: some milliseconds.
-const LOOK: u64 = 4096;
+const EVENTS_PER_CHECK: u64 = 4096;
 
 /// An event.
 #[derive(Debug)]
@@ -42,9 +42,9 @@ enum Event {
     /// A sleeping node's time to check the channel.
     Check(NodeId),
     /// A timer of a sleeping node's receiver, void unless its token is current.
-    Ear(NodeId, u32),
+    RxTimer(NodeId, u32),
     /// A node has turned around to send an acknowledgment.
-    Answer(NodeId),
+    SendAck(NodeId),
     /// A packet leaves after a pause.
     Emit(NodeId, Box<Datagram>),
     /// A node sends a hello, and checks for silent neighbours.
@@ -89,7 +89,7 @@ pub struct NodeCounts {
     /// Acknowledgment frames sent.
     pub acks: u64,
     /// Clear channel assessments (CCA).
-    pub looks: u64,
+    pub ccas: u64,
     /// CCAs that found the channel busy.
     pub busy: u64,
     /// Frames retransmitted.
@@ -114,9 +114,9 @@ pub(crate) struct Node {
     /// The frame being sent.
     pub sending: Option<Sending>,
     /// The acknowledgment owed to a neighbour.
-    pub answer: Option<Exchange>,
+    pub pending_ack: Option<Exchange>,
     /// A packet received from a neighbour, passed on once it is acknowledged.
-    pub taken: Option<Taken>,
+    pub received: Option<ReceivedPacket>,
     pub counts: NodeCounts,
     pub sleeper: Sleeper,
 }
@@ -131,7 +131,7 @@ pub(crate) struct Sending {
 
 /// A packet received from a neighbour.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct ReceivedPacket {
     from: NodeId,
     load: Datagram,
 }
@@ -170,7 +170,7 @@ pub struct FlowResult {
     /// Bytes delivered in order.
     pub delivered: u64,
     /// Time from the start to the last ACK; `None` if the flow did not end in time.
-    pub took: Option<Nanos>,
+    pub duration: Option<Nanos>,
     /// Data segments sent, including retransmissions.
     pub segments: u64,
     /// Data segments retransmitted.
@@ -209,8 +209,8 @@ impl RadioResult {
     /// Delivered bits per second, summed over the flows, each over its own time.
     pub fn throughput_bps(&self) -> f64 {
         let rate = |flow: &FlowResult| {
-            let took = flow.took.unwrap_or(self.end).max(1);
-            flow.delivered as f64 * 8e9 / took as f64
+            let duration = flow.duration.unwrap_or(self.end).max(1);
+            flow.delivered as f64 * 8e9 / duration as f64
         };
         self.flows.iter().map(rate).sum()
     }
@@ -237,13 +237,13 @@ pub struct World {
     errors: Rng,
     pub(crate) numbers: u64,
     /// Sources that always have a frame.
-    pub(crate) fillers: Vec<Filler>,
+    pub(crate) sources: Vec<SaturatedSource>,
     /// How long a CCA takes.
-    pub(crate) look: Nanos,
+    pub(crate) cca_time: Nanos,
     /// How long a sender waits for an acknowledgment.
     pub(crate) ack_wait: Nanos,
     /// How long the turnaround to sending takes after a CCA.
-    pub(crate) turn: Nanos,
+    pub(crate) turnaround: Nanos,
     left: usize,
     /// Packets of padding that reached their destination.
     pub(crate) delivered: u64,
@@ -258,8 +258,8 @@ impl World {
             meter: Meter::default(),
             router: Router::new(places.len()),
             sending: None,
-            answer: None,
-            taken: None,
+            pending_ack: None,
+            received: None,
             counts: NodeCounts::default(),
             sleeper: Sleeper::default(),
         };
@@ -277,10 +277,10 @@ impl World {
             jitter: Rng::stream(seed, 2),
             errors: Rng::stream(seed, 3),
             numbers: 0,
-            fillers: Vec::new(),
-            look: timing::CCA + model.mac.look_setup,
+            sources: Vec::new(),
+            cca_time: timing::CCA + model.mac.look_setup,
             ack_wait: model.mac.ack_wait,
-            turn: timing::TURNAROUND,
+            turnaround: timing::TURNAROUND,
             left: flows.len(),
             delivered: 0,
         };
@@ -334,10 +334,10 @@ impl World {
         let mut events = 0;
         while events < MAX_EVENTS && self.step(until) {
             events += 1;
-            if self.left == 0 && self.fillers.is_empty() {
+            if self.left == 0 && self.sources.is_empty() {
                 break;
             }
-            if events % LOOK == 0 && !go_on() {
+            if events % EVENTS_PER_CHECK == 0 && !go_on() {
                 return (events, false);
             }
         }
@@ -363,8 +363,8 @@ impl World {
             Event::Mac(node, token) => self.mac_timer(node, token),
             Event::End(node) => self.frame_ends(node),
             Event::Check(node) => self.check(node),
-            Event::Ear(node, token) => self.ear_timer(node, token),
-            Event::Answer(node) => self.answer(node),
+            Event::RxTimer(node, token) => self.rx_timer(node, token),
+            Event::SendAck(node) => self.send_ack(node),
             Event::Emit(node, datagram) => self.route(node, *datagram),
             Event::Lookup(node, target, attempt) => self.lookup_timer(node, target, attempt),
             Event::Hello(node) => self.hello(node),
@@ -386,7 +386,7 @@ impl World {
         }
         let flow = |f: &Flow| FlowResult {
             delivered: f.receiver.delivered(),
-            took: f.done.map(|at| at - f.start),
+            duration: f.done.map(|at| at - f.start),
             segments: f.sender.stats().data_segments,
             retransmits: f.sender.stats().retransmits,
             acks: f.receiver.stats().acks,

@@ -19,7 +19,7 @@ fn mistakes_are_found_where_they_stand() {
     let chain = "[radio]\ntopology = \"chain\"\n";
     let places = "[radio]\ntopology = \"positions\"\n";
     let flow = "[[flow]]\nfrom = 0\nto = 2\n";
-    for (text, said) in [
+    for (text, expected) in [
         (
             format!("{places}positions = [[0, 0], [30, 0], [90, 0]]\n{flow}{ARM}"),
             "t.toml:6:1: there is no path from node 0 to node 2: nodes 1 and 2, the nearest across the gap, are 60.0 m apart, and a radio reaches 50 m",
@@ -89,7 +89,7 @@ fn mistakes_are_found_where_they_stand() {
             "t.toml:1:1: there is no arm; add [[arm]] with a name",
         ),
     ] {
-        assert_eq!(mistake(&text), said, "{text}");
+        assert_eq!(mistake(&text), expected, "{text}");
     }
 }
 
@@ -98,7 +98,7 @@ fn mistakes_are_found_where_they_stand() {
 #[test]
 fn what_no_run_could_be_judged_by_is_refused() {
     let chain = "[radio]\ntopology = \"chain\"\n";
-    for (text, said) in [
+    for (text, expected) in [
         (
             format!("{chain}hops = [2, 4, 2]\n{ARM}"),
             "t.toml:5:15: 'hops': 2 is given twice",
@@ -120,7 +120,7 @@ fn what_no_run_could_be_judged_by_is_refused() {
             "t.toml:5:1: a radio uses no energy to send, receive or listen, so throughput per joule is undefined; set 'tx', 'rx' or 'idle' to at least 0.001 mA",
         ),
     ] {
-        assert_eq!(mistake(&text), said, "{text}");
+        assert_eq!(mistake(&text), expected, "{text}");
     }
 }
 
@@ -184,8 +184,8 @@ fn too_many_positions_are_refused_at_once() {
         places.join(", ")
     );
     let error = RadioScenario::parse("t.toml", &text).unwrap_err();
-    let said: Vec<&str> = error.diagnostics().iter().map(|it| &*it.message).collect();
-    assert_eq!(said, ["2000 nodes are too many; 1024 at most"]);
+    let expected: Vec<&str> = error.diagnostics().iter().map(|it| &*it.message).collect();
+    assert_eq!(expected, ["2000 nodes are too many; 1024 at most"]);
 }
 
 #[test]

@@ -53,13 +53,13 @@ impl Score {
 
     /// The title for a heading.
     pub(crate) fn title(&self) -> String {
-        let way = format!("{} → {}", self.from, self.to);
+        let direction = format!("{} → {}", self.from, self.to);
         match self.measure {
-            Measure::Goodput => format!("goodput {way}"),
-            Measure::ShortFlows => format!("short flows {way}, 1 / median time"),
-            Measure::Exchanges => format!("exchanges {way}, 1 / median time"),
-            Measure::ChunksInTime => format!("chunks {way}, share in time"),
-            Measure::AllFlows => format!("goodput {way}, flows of all kinds"),
+            Measure::Goodput => format!("goodput {direction}"),
+            Measure::ShortFlows => format!("short flows {direction}, 1 / median time"),
+            Measure::Exchanges => format!("exchanges {direction}, 1 / median time"),
+            Measure::ChunksInTime => format!("chunks {direction}, share in time"),
+            Measure::AllFlows => format!("goodput {direction}, flows of all kinds"),
             Measure::BothDirections => "goodput by rate, sum of both directions".to_owned(),
         }
     }
@@ -295,8 +295,9 @@ impl Line<'_> {
     /// The line in words: the names on which others depend, without drawn paths, and the swept
     /// values by which lines of one point differ.
     pub(crate) fn words(&self) -> String {
-        let said = |name: &str| !name.contains('.') || self.swept.iter().any(|path| path == name);
-        let short = self.drawn.iter().filter(|(name, _)| said(name));
+        let is_shown =
+            |name: &str| !name.contains('.') || self.swept.iter().any(|path| path == name);
+        let short = self.drawn.iter().filter(|(name, _)| is_shown(name));
         let mut words: Vec<String> = short
             .map(|(name, value)| format!("{name} {value}"))
             .collect();

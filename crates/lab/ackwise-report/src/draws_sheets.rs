@@ -15,10 +15,10 @@ const CHANCE: &str = "chance";
 const HINDSIGHT: &str = "hindsight";
 
 /// Number of worst lines listed for each arm.
-const WORST: usize = 2;
+const MAX_WORST_LINES: usize = 2;
 
 /// Ratios of at least this are no loss worth listing.
-const FINE: f64 = 0.97;
+const NO_LOSS_RATIO: f64 = 0.97;
 
 /// A table of text cells.
 #[derive(Debug)]
@@ -186,15 +186,18 @@ pub(crate) fn worst<'a>(lines: &'a Lines<'_>) -> Vec<Worst<'a>> {
         for score in lines.scores() {
             for against in lines.against().iter().take(2) {
                 let ratios = lines.ratios(score, arm, against, &|_| true);
-                let lost = ratios.iter().take_while(|it| it.ratio < FINE);
-                found.extend(lost.take(WORST).map(|Ratio { ratio, line }| Worst {
-                    arm,
-                    ratio: ratio_text(*ratio),
-                    against: against.title(),
-                    score: score.title(),
-                    point: line.run.draw.unwrap_or_default(),
-                    words: line.words(),
-                }));
+                let lost = ratios.iter().take_while(|it| it.ratio < NO_LOSS_RATIO);
+                found.extend(
+                    lost.take(MAX_WORST_LINES)
+                        .map(|Ratio { ratio, line }| Worst {
+                            arm,
+                            ratio: ratio_text(*ratio),
+                            against: against.title(),
+                            score: score.title(),
+                            point: line.run.draw.unwrap_or_default(),
+                            words: line.words(),
+                        }),
+                );
             }
         }
     }

@@ -18,7 +18,7 @@ use crate::verdict::{Basis, Source, Verdict};
 /// Terminal width if it is unknown.
 const WIDTH: u16 = 80;
 /// The column headings; the last column has the number of a note.
-const HEADS: [&str; COLUMNS] = ["", "published", "measured", "p10 … p90 (n)", "verdict", ""];
+const HEADINGS: [&str; COLUMNS] = ["", "published", "measured", "p10 … p90 (n)", "verdict", ""];
 const COLUMNS: usize = 6;
 /// Minimum widths of the columns; the first one gets the rest.
 const MIN_WIDTHS: [usize; COLUMNS] = [0, 9, 8, 9, 7, 4];
@@ -112,7 +112,7 @@ pub fn experiments_table(paper: &PaperReport, options: &TableOptions) -> String 
         .load_preset(NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(width)
-        .set_header(HEADS.map(Cell::new));
+        .set_header(HEADINGS.map(Cell::new));
     if options.color {
         table.enforce_styling();
     } else {

@@ -17,10 +17,10 @@ pub const STYLE: &str = include_str!("../assets/experiments.css");
 pub const SCRIPT: &str = include_str!("../assets/experiments.js");
 
 /// A part with more rows is folded, because readers look at the figure before its points.
-const FOLDED: usize = 60;
+const MAX_UNFOLDED_ROWS: usize = 60;
 
 /// A longer text value may be broken into lines.
-const BROKEN: usize = 12;
+const MAX_UNBROKEN_CHARS: usize = 12;
 
 /// A paper as one self-contained page. It links to `index.html` beside it.
 ///
@@ -170,7 +170,7 @@ fn tables(experiments: &[Experiment]) -> String {
     let mut html = String::new();
     for part in experiments.chunk_by(|a, b| a.part == b.part) {
         let title = &part[0].part;
-        let long = part.len() > FOLDED;
+        let long = part.len() > MAX_UNFOLDED_ROWS;
         if long {
             let _ = write!(
                 html,
@@ -248,7 +248,7 @@ fn row(experiment: &Experiment, shared: Option<(f64, f64)>, setup: &str, note: &
         ),
         Value::Text(text) => format!(
             "<span class=\"number{}\">{}</span>",
-            if text.chars().count() > BROKEN {
+            if text.chars().count() > MAX_UNBROKEN_CHARS {
                 " text"
             } else {
                 ""
@@ -458,7 +458,13 @@ mod tests {
             let one = |_| Experiment::new("x/a", "b", 1.0).part(title);
             (0..n).map(one).collect::<Vec<_>>()
         };
-        let html = tables(&[part("Fig. 1", FOLDED), part("Fig. 2", FOLDED + 1)].concat());
+        let html = tables(
+            &[
+                part("Fig. 1", MAX_UNFOLDED_ROWS),
+                part("Fig. 2", MAX_UNFOLDED_ROWS + 1),
+            ]
+            .concat(),
+        );
         assert!(html.contains("<h3 class=\"part\">Fig. 1</h3>"));
         assert!(html.contains("<summary>Fig. 2 (61 experiments)</summary>"));
         assert_eq!(html.matches("<details").count(), 1);

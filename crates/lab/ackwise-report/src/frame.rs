@@ -2,7 +2,7 @@
 
 const FRAME: &str = include_str!("../assets/frame.html");
 const STYLE: &str = include_str!("../assets/page.css");
-const KIT: &str = include_str!("../assets/kit.js");
+const KIT_SCRIPT: &str = include_str!("../assets/kit.js");
 const UPLOT_SCRIPT: &str = include_str!("../assets/vendor/uplot/uPlot.iife.min.js");
 const UPLOT_STYLE: &str = include_str!("../assets/vendor/uplot/uPlot.min.css");
 const UPLOT_LICENSE: &str = include_str!("../assets/vendor/uplot/LICENSE");
@@ -46,7 +46,7 @@ impl Page<'_> {
             scripts = format!(
                 "<script type=\"application/json\" id=\"data\">{data}</script>\n\
                  <script>/*\n{license}*/\n{UPLOT_SCRIPT}</script>\n\
-                 <script>{KIT}{script}</script>"
+                 <script>{KIT_SCRIPT}{script}</script>"
             );
             credits = " Plots: uPlot, MIT licence.";
         }

@@ -36,11 +36,11 @@ impl TableOptions {
 /// The text of a cell, and whether it is good news.
 struct Shown {
     text: String,
-    mood: Mood,
+    tone: Tone,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Mood {
+enum Tone {
     Good,
     Bad,
     Plain,
@@ -54,7 +54,7 @@ struct Column {
 fn plain(text: String) -> Option<Shown> {
     Some(Shown {
         text,
-        mood: Mood::Plain,
+        tone: Tone::Plain,
     })
 }
 
@@ -79,14 +79,14 @@ fn judged(
         return None;
     }
     let ratio = row.ratio(metric)?.median;
-    let mood = match (good(ratio), bad(ratio)) {
-        (true, _) => Mood::Good,
-        (_, true) => Mood::Bad,
-        _ => Mood::Plain,
+    let tone = match (good(ratio), bad(ratio)) {
+        (true, _) => Tone::Good,
+        (_, true) => Tone::Bad,
+        _ => Tone::Plain,
     };
     Some(Shown {
         text: show(ratio),
-        mood,
+        tone,
     })
 }
 
@@ -192,7 +192,7 @@ const COLUMNS: [Column; 16] = [
 ];
 
 /// Maximum number of drawn points that are shown one by one. For more, the distributions suffice.
-const FEW_POINTS: usize = 4;
+const MAX_LISTED_POINTS: usize = 4;
 
 /// The comparison: arms × congestion control (× varied values), medians over
 /// seeds. Columns that no run has are left out. Ends with a line feed.
@@ -203,7 +203,7 @@ pub fn table(report: &Report, options: &TableOptions) -> String {
     let points: BTreeSet<Option<u32>> = report.runs.iter().map(|run| run.draw).collect();
     match drawn {
         // The distributions of a single arm say nothing.
-        Some(text) if points.len() > FEW_POINTS && arms.len() != 1 => text + &legend(report),
+        Some(text) if points.len() > MAX_LISTED_POINTS && arms.len() != 1 => text + &legend(report),
         Some(text) => format!("{}\n{text}", comparison_table(report, options)),
         None => comparison_table(report, options),
     }
@@ -298,13 +298,13 @@ fn add_group(table: &mut Table, group: &Group, used: &[&Column]) {
         for column in used {
             let shown = (column.show)(row).unwrap_or(Shown {
                 text: String::new(),
-                mood: Mood::Plain,
+                tone: Tone::Plain,
             });
             let cell = Cell::new(shown.text).set_alignment(CellAlignment::Right);
-            cells.push(match shown.mood {
-                Mood::Good => cell.fg(Color::Green),
-                Mood::Bad => cell.fg(Color::Red),
-                Mood::Plain => cell,
+            cells.push(match shown.tone {
+                Tone::Good => cell.fg(Color::Green),
+                Tone::Bad => cell.fg(Color::Red),
+                Tone::Plain => cell,
             });
         }
         table.add_row(cells);

@@ -461,8 +461,8 @@ fn one_arm_alone_is_compared_with_nothing() {
         let mut one = repeated();
         one.runs.retain(|run| run.arm == arm);
         let text = table(&one, &TableOptions::default());
-        let told = format!("There are only results of '{arm}', so there is nothing");
-        assert!(text.contains(&told), "{text}");
+        let expected = format!("There are only results of '{arm}', so there is nothing");
+        assert!(text.contains(&expected), "{text}");
         for empty in ["best of", "hindsight", "median (min)", "worst"] {
             assert!(!text.contains(empty), "{empty}: {text}");
         }
@@ -515,7 +515,7 @@ fn worst_lines_of_one_point_say_by_what_they_differ() {
     let lines: Vec<&str> = worst.lines().skip(1).collect();
     let different: BTreeSet<&str> = lines.iter().copied().collect();
     assert_eq!(different.len(), lines.len(), "{worst}");
-    for said in ["link.wan.reverse.delay 1 ms", "seed 2"] {
-        assert!(worst.contains(said), "{said} in {worst}");
+    for expected in ["link.wan.reverse.delay 1 ms", "seed 2"] {
+        assert!(worst.contains(expected), "{expected} in {worst}");
     }
 }

@@ -366,9 +366,9 @@ mod tests {
     #[test]
     fn what_is_done_at_once_keeps_its_order_and_ends_at_an_error() {
         let runner = Carries(1);
-        let mut told = Vec::new();
+        let mut reports = Vec::new();
         let lab = Lab::new(Engine::Virtual, false, &runner, |progress| {
-            told.push(progress);
+            reports.push(progress);
         });
         let all: Vec<u64> = (0..20).collect();
         let squares = lab.each("squares", &all, |n| Ok(n * n)).unwrap();
@@ -379,8 +379,8 @@ mod tests {
         });
         assert!(matches!(failing, Err(Error::Cancelled)));
         drop(lab);
-        assert_eq!(told[20], Progress::Done(20));
-        assert!(told.len() < 21 + 21, "{}", told.len());
+        assert_eq!(reports[20], Progress::Done(20));
+        assert!(reports.len() < 21 + 21, "{}", reports.len());
     }
 
     #[test]

@@ -93,12 +93,12 @@ fn the_table_of_claims_says_what_the_verdicts_say() {
                 .iter()
                 .filter(|row| claim.is_answered_by(row.id))
                 .collect();
-            let (expected, said) = (word(&own), cell(claim));
+            let (expected, printed) = (word(&own), cell(claim));
             // Only what was measured before records existed is marked as earlier.
-            let earlier = own.is_empty() && said.starts_with("earlier: ");
-            if said != expected && !earlier {
+            let earlier = own.is_empty() && printed.starts_with("earlier: ");
+            if printed != expected && !earlier {
                 wrong.push(format!(
-                    "{}, {}: \"{said}\", but its rows say \"{expected}\"",
+                    "{}, {}: \"{printed}\", but its rows say \"{expected}\"",
                     paper.name(),
                     claim.id
                 ));
@@ -145,13 +145,13 @@ fn counts() -> String {
     };
     let claims = |name: &str| -> Vec<usize> {
         let paper = papers().iter().find(|paper| paper.name() == name);
-        let said: Vec<&str> = paper.iter().flat_map(|p| p.claims()).map(cell).collect();
+        let printed: Vec<&str> = paper.iter().flat_map(|p| p.claims()).map(cell).collect();
         let count = |word: &str| match word {
-            "of these earlier" => said
+            "of these earlier" => printed
                 .iter()
                 .filter(|cell| cell.starts_with("earlier: "))
                 .count(),
-            _ => said
+            _ => printed
                 .iter()
                 .filter(|cell| cell.trim_start_matches("earlier: ") == word)
                 .count(),

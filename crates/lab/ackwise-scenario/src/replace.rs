@@ -89,8 +89,8 @@ fn places(tree: &Table, path: &str) -> Vec<Vec<String>> {
     let [list @ ("node" | "link" | "flow"), pattern, rest @ ..] = parts.as_slice() else {
         return vec![parts.into_iter().map(str::to_owned).collect()];
     };
-    let ways: &[Vec<&str>] = match (*list, rest) {
-        ("link", ["both", key @ ..]) => &["forward", "reverse"].map(|way| [&[way], key].concat()),
+    let paths: &[Vec<&str>] = match (*list, rest) {
+        ("link", ["both", key @ ..]) => &["forward", "reverse"].map(|path| [&[path], key].concat()),
         _ => &[rest.to_vec()],
     };
     let items = match tree.get(list).map(|value| &value.kind) {
@@ -103,10 +103,10 @@ fn places(tree: &Table, path: &str) -> Vec<Vec<String>> {
             && let Some(Kind::Text(name)) = table.get("name").map(|value| &value.kind)
             && glob::matches(pattern, name)
         {
-            for way in ways {
+            for path in paths {
                 let place = [*list, name.as_str()]
                     .into_iter()
-                    .chain(way.iter().copied());
+                    .chain(path.iter().copied());
                 places.push(place.map(str::to_owned).collect());
             }
         }

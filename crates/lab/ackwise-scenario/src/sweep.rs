@@ -82,11 +82,11 @@ fn seeds(section: &Section<'_>, sweep: &mut Sweep) {
 
 /// The error message for a path that is set to a table, a list or a date.
 pub(crate) fn not_plain(path: &str, value: &Value) -> String {
-    let mend = match &value.kind {
+    let hint = match &value.kind {
         Kind::Table(_) => format!("; set its keys, e.g. {path}.KEY"),
         _ => String::new(),
     };
-    format!("'{path}' cannot be set to {}{mend}", value.what())
+    format!("'{path}' cannot be set to {}{hint}", value.what())
 }
 
 /// The values of a path, as text.

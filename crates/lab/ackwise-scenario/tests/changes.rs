@@ -129,9 +129,9 @@ fn mistake(directory: &Path, trace: &[u8]) -> String {
 #[test]
 fn mistakes_in_a_trace_are_told_with_both_places() {
     let directory = tempfile::tempdir().unwrap();
-    let told = mistake(directory.path(), b"1\n  x\n");
+    let message = mistake(directory.path(), b"1\n  x\n");
     let place = "in the trace 'bad.trace', line 2, column 3: 'x' is not a time";
-    assert!(told.starts_with(place), "{told}");
+    assert!(message.starts_with(place), "{message}");
     assert!(mistake(directory.path(), b"").contains("is empty"));
     assert!(mistake(directory.path(), b"\xff\xfe").contains("cannot read the trace"));
     let directory = tempfile::tempdir().unwrap();

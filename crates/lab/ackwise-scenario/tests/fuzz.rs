@@ -10,7 +10,7 @@ const NAME: &str = "some.toml";
 /// Number of runs of a scenario that are derived.
 const RUNS: usize = 3;
 
-fn said(text: &str) -> Vec<String> {
+fn messages(text: &str) -> Vec<String> {
     let scenario = match Scenario::parse(NAME, text) {
         Ok(scenario) => scenario,
         Err(error) => {
@@ -103,6 +103,6 @@ fn fuzz_scenario_file() {
         dictionary: &words,
         max_len: 16 << 10,
     };
-    let seen = target.run(|bytes| said(&String::from_utf8_lossy(bytes)));
+    let seen = target.run(|bytes| messages(&String::from_utf8_lossy(bytes)));
     assert!(seen.messages > 50, "{seen:?}");
 }

@@ -145,7 +145,7 @@ fn cpu_s() -> f64 {
 /// Runs the case `times` times; returns nanoseconds per hop.
 fn measure(what: &str, case: &Case, times: usize) -> f64 {
     let mut costs = Vec::new();
-    let mut told = String::new();
+    let mut summary = String::new();
     for _ in 0..times {
         let before = NOW.load(Relaxed);
         MOST.store(before, Relaxed);
@@ -154,7 +154,7 @@ fn measure(what: &str, case: &Case, times: usize) -> f64 {
         network.run(|_| true);
         let cpu = cpu_s() - start;
         costs.push(cpu / network.hops as f64 * 1e9);
-        told = format!(
+        summary = format!(
             "{cpu:>8.3} CPU-s {:>11} hops {:>11} events {:>7} packets {:>8.1} MB",
             network.hops,
             network.events(),
@@ -164,7 +164,7 @@ fn measure(what: &str, case: &Case, times: usize) -> f64 {
     }
     costs.sort_by(f64::total_cmp);
     let cost = costs[times / 2];
-    println!("{what:<24}{cost:>7.1} ns a hop {told}");
+    println!("{what:<24}{cost:>7.1} ns a hop {summary}");
     cost
 }
 

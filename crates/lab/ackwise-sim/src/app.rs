@@ -50,7 +50,7 @@ pub struct Transfer {
     /// When its connection was opened, or its request was made.
     pub began: Nanos,
     /// Time from the start to the last byte at the receiver.
-    pub took: Option<Nanos>,
+    pub duration: Option<Nanos>,
 }
 
 /// Transfers without end: rounds of every size once, each round in a new order.
@@ -99,7 +99,7 @@ impl Chunks {
         let index = self.arrived[lane] * connections + lane;
         self.arrived[lane] += 1;
         let chunk = &mut self.begun[index];
-        chunk.took = Some(now - chunk.began);
+        chunk.duration = Some(now - chunk.began);
     }
 }
 
@@ -197,7 +197,7 @@ impl Exchanges {
         self.begun.push(Transfer {
             bytes: self.response,
             began: now,
-            took: None,
+            duration: None,
         });
     }
 }
@@ -215,7 +215,7 @@ mod tests {
             transfers.begun.push(Transfer {
                 bytes,
                 began: 0,
-                took: None,
+                duration: None,
             });
             seen.push(bytes);
         }
@@ -232,14 +232,14 @@ mod tests {
             chunks.begun.push(Transfer {
                 bytes: 1000,
                 began,
-                took: None,
+                duration: None,
             });
         }
         chunks.arrive(1, 8);
         chunks.arrive(1, 30);
         chunks.arrive(0, 31);
-        let took: Vec<_> = chunks.begun.iter().map(|chunk| chunk.took).collect();
-        assert_eq!(took, [Some(31), Some(8), None, Some(20), None, None]);
+        let duration: Vec<_> = chunks.begun.iter().map(|chunk| chunk.duration).collect();
+        assert_eq!(duration, [Some(31), Some(8), None, Some(20), None, None]);
         assert_eq!(chunks.due(24).count(), 2);
         assert_eq!(chunks.due(25).count(), 4);
     }

@@ -98,7 +98,7 @@ pub(crate) fn build_with(
         .iter()
         .zip(&scenario.flows)
         .map(|(paths, flow)| match flow.app {
-            App::RequestResponse { .. } => [1, 0].map(|way| routes.add(&paths[way], None, None)),
+            App::RequestResponse { .. } => [1, 0].map(|side| routes.add(&paths[side], None, None)),
             _ => [0, 0],
         })
         .collect();
@@ -219,7 +219,7 @@ pub(crate) fn rate(scenario: &Scenario, line: usize) -> Option<u64> {
 }
 
 /// The lines that have a rate, and therefore a queue.
-pub(crate) fn rated(scenario: &Scenario) -> impl Iterator<Item = usize> + '_ {
+pub(crate) fn lines_with_rate(scenario: &Scenario) -> impl Iterator<Item = usize> + '_ {
     (0..2 * scenario.links.len()).filter(|line| rate(scenario, *line).is_some())
 }
 

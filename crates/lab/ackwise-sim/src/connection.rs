@@ -33,7 +33,7 @@ pub struct Connection<S, R> {
     pub app: u32,
     /// Index of this connection within its application.
     pub role: u32,
-    /// The other direction of a two-way connection, or [`ALONE`].
+    /// The other direction of a two-way connection, or [`NO_PEER`].
     pub(crate) peer: u32,
     /// Whether its application waits until the sender is done.
     pub await_end: bool,
@@ -46,7 +46,7 @@ pub struct Connection<S, R> {
 }
 
 /// The peer of a connection whose data go one way only.
-pub(crate) const ALONE: u32 = u32::MAX;
+pub(crate) const NO_PEER: u32 = u32::MAX;
 
 /// How a flow's connections are made.
 #[derive(Debug, Clone)]

@@ -35,7 +35,7 @@ mod interfaces;
 mod tests;
 
 /// The run counts as stuck after this many events at one moment.
-const MAX_EVENTS_AT_ONCE: u64 = 100_000_000;
+const MAX_EVENTS_PER_INSTANT: u64 = 100_000_000;
 
 /// A link whose directions take turns.
 type Shared = Link<PacketHandle, Discipline<PacketHandle>>;
@@ -53,13 +53,14 @@ struct Watch {
 impl Watch {
     /// Whether to continue.
     #[cold]
-    fn passes<S: Source, R: Sink>(&mut self, network: &Network<S, R>) -> bool {
+    fn should_continue<S: Source, R: Sink>(&mut self, network: &Network<S, R>) -> bool {
         let entered = network.schedule.entered();
         if self.at != network.now {
             (self.at, self.entered) = (network.now, entered);
         }
-        self.next = (entered + MAX_EVENTS_AT_ONCE / 2).min(network.max_events.saturating_add(1));
-        entered <= network.max_events && entered - self.entered <= MAX_EVENTS_AT_ONCE
+        self.next =
+            (entered + MAX_EVENTS_PER_INSTANT / 2).min(network.max_events.saturating_add(1));
+        entered <= network.max_events && entered - self.entered <= MAX_EVENTS_PER_INSTANT
     }
 }
 
@@ -159,7 +160,8 @@ impl<S: Source, R: Sink> Network<S, R> {
     }
 
     /// Runs until the end, until `sample` returns false, or until there were too many
-    /// events, in total or at one moment; `sample` is called at the times of [`look_at`](Self::look_at).
+    /// events, in total or at one moment; `sample` is called at the times of
+    /// [`sample_at`](Self::sample_at).
     pub fn run(&mut self, mut sample: impl FnMut(&mut Self) -> bool) {
         let mut watch = Watch {
             at: self.now,
@@ -168,7 +170,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         };
         while let Some((at, target)) = self.schedule.pop(self.end) {
             self.now = at;
-            if self.schedule.entered() >= watch.next && !watch.passes(self) {
+            if self.schedule.entered() >= watch.next && !watch.should_continue(self) {
                 return;
             }
             match target {
@@ -188,7 +190,7 @@ impl<S: Source, R: Sink> Network<S, R> {
     }
 
     /// Makes [`run`](Self::run) call `sample` at this time.
-    pub fn look_at(&mut self, at: Nanos) {
+    pub fn sample_at(&mut self, at: Nanos) {
         self.schedule.push(at, Target::Sample);
     }
 
@@ -213,9 +215,9 @@ impl<S: Source, R: Sink> Network<S, R> {
                     for _ in 1..copies {
                         let duplicate = packet.clone();
                         self.connections[duplicate.flow.0 as usize].in_flight += 1;
-                        self.leave(index, duplicate, true);
+                        self.deliver(index, duplicate, true);
                     }
-                    self.leave(index, packet, false);
+                    self.deliver(index, packet, false);
                 }
                 Departure::Dropped { packet, cause } => self.discard(packet, cause),
             }
@@ -251,7 +253,7 @@ impl<S: Source, R: Sink> Network<S, R> {
 
     /// Handles a packet that a line has delivered.
     #[inline(always)]
-    fn leave(&mut self, index: usize, mut handle: PacketHandle, duplicate: bool) {
+    fn deliver(&mut self, index: usize, mut handle: PacketHandle, duplicate: bool) {
         self.hops += 1;
         let hop = self.routes[handle.route() as usize];
         // The wire may duplicate an ACK, but it was put on the wire once.
@@ -264,12 +266,12 @@ impl<S: Source, R: Sink> Network<S, R> {
                 None => return,
             }
         }
-        self.go_on(handle);
+        self.send_to_next_hop(handle);
     }
 
     /// Passes a packet to the next line, or to its end.
     #[inline(always)]
-    pub(crate) fn go_on(&mut self, mut handle: PacketHandle) {
+    pub(crate) fn send_to_next_hop(&mut self, mut handle: PacketHandle) {
         let next = handle.advance();
         match self.routes[next as usize] {
             Hop::END => self.arrive(handle),
@@ -293,7 +295,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         let line = &mut self.lines[index];
         let len = handle.wire_len() + line.header;
         let verdict = if line.shares {
-            self.take_turns(index, handle, len)
+            self.enqueue_shared(index, handle, len)
         } else {
             line.wire.enqueue(handle, len, self.now)
         };
@@ -323,7 +325,7 @@ impl<S: Source, R: Sink> Network<S, R> {
     }
 
     #[cold]
-    fn take_turns(
+    fn enqueue_shared(
         &mut self,
         index: usize,
         handle: PacketHandle,

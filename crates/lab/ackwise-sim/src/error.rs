@@ -12,7 +12,7 @@ pub enum SimError {
     #[error(transparent)]
     Invalid(#[from] ackwise_scenario::ScenarioError),
     /// A run would take more than a limit allows.
-    #[error("run {run} would take about {needed} {what}, and the limit is {limit}\n  {mend}")]
+    #[error("run {run} would take about {needed} {what}, and the limit is {limit}\n  {hint}")]
     TooLarge {
         /// Id of the run.
         run: String,
@@ -23,7 +23,7 @@ pub enum SimError {
         /// How much the limit allows.
         limit: String,
         /// How to avoid the error.
-        mend: String,
+        hint: String,
     },
     /// The caller has a policy for an arm that does not exist.
     #[error("there is no arm '{arm}' for a policy of your own; there are {arms}")]

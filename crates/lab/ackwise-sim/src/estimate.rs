@@ -30,15 +30,15 @@ pub(crate) struct Estimate {
 }
 
 /// Refuses queue disciplines that only a kernel has.
-fn of_the_kernel(scenario: &Scenario) -> Result<(), SimError> {
+fn refuse_kernel_only(scenario: &Scenario) -> Result<(), SimError> {
     let is = |direction: &Direction| {
         let queue = direction.queue.as_ref();
         queue.is_some_and(|queue| queue.cake.is_some())
     };
     for link in &scenario.links {
-        for (way, direction) in [("forward", &link.forward), ("reverse", &link.reverse)] {
+        for (side, direction) in [("forward", &link.forward), ("reverse", &link.reverse)] {
             if is(direction) {
-                let path = format!("link.{}.{way}.queue.discipline", link.name);
+                let path = format!("link.{}.{side}.queue.discipline", link.name);
                 let what = "has a queue discipline that the simulator has no model of; use `--on \
                             virtual`";
                 return Err(SimError::at(scenario, &path, &link.name, what));
@@ -58,7 +58,7 @@ pub(crate) fn check(
     let mut largest: Option<(f64, &RunSpec)> = None;
     for spec in runs {
         let scenario = scenario.at(spec)?;
-        of_the_kernel(&scenario)?;
+        refuse_kernel_only(&scenario)?;
         let estimate = estimate(&scenario, spec)?;
         if estimate.events > options.max_events as f64 {
             return Err(SimError::TooLarge {
@@ -66,7 +66,7 @@ pub(crate) fn check(
                 what: "events",
                 needed: format!("{:.1e}", estimate.events),
                 limit: format!("{:.1e}", options.max_events as f64),
-                mend: "make it shorter or slower, or raise the limit (--max-events)".to_owned(),
+                hint: "make it shorter or slower, or raise the limit (--max-events)".to_owned(),
             });
         }
         if largest.is_none_or(|(most, _)| estimate.memory > most) {
@@ -82,7 +82,7 @@ pub(crate) fn check(
                 what: "of memory, with the runs in parallel",
                 needed: mb(at_once),
                 limit: mb(options.max_memory as f64),
-                mend: "use fewer flows, a longer [record] interval or series = false, fewer \
+                hint: "use fewer flows, a longer [record] interval or series = false, fewer \
                        --jobs, or raise the limit (--max-memory)"
                     .to_owned(),
             });

@@ -40,7 +40,7 @@ pub struct Outcome {
     /// Whether a copy of `pass` leaves before it.
     pub twice: bool,
     /// An ACK that is no longer needed.
-    pub gone: Option<PacketHandle>,
+    pub superseded: Option<PacketHandle>,
 }
 
 /// What becomes of the held ACK when data carry a newer one.
@@ -49,7 +49,7 @@ pub struct Carried {
     /// The held ACK, if it leaves before the data.
     pub first: Option<PacketHandle>,
     /// The held ACK, if it is no longer needed.
-    pub gone: Option<PacketHandle>,
+    pub superseded: Option<PacketHandle>,
 }
 
 impl Outcome {
@@ -60,9 +60,9 @@ impl Outcome {
         }
     }
 
-    fn gone(handle: PacketHandle) -> Outcome {
+    fn superseded(handle: PacketHandle) -> Outcome {
         Outcome {
-            gone: Some(handle),
+            superseded: Some(handle),
             ..Outcome::default()
         }
     }
@@ -142,15 +142,15 @@ struct Egress {
     /// Bytes of full-sized packets of other traffic.
     others: u64,
     uplink: Uplink,
-    looked: Nanos,
+    uplink_sampled_at: Nanos,
     shared: u32,
 }
 
 impl Egress {
     /// Takes the samples that are due by `now`.
     fn run_to(&mut self, now: Nanos) {
-        while now - self.looked >= UPLINK_LOOK_US * 1000 {
-            self.looked += UPLINK_LOOK_US * 1000;
+        while now - self.uplink_sampled_at >= UPLINK_LOOK_US * 1000 {
+            self.uplink_sampled_at += UPLINK_LOOK_US * 1000;
             self.shared = self.uplink.look(self.rest, self.others);
         }
     }
@@ -259,7 +259,7 @@ impl InterfacePolicy {
     }
 
     /// Counts a leaving packet that is not a pure ACK of one of the policy's flows.
-    pub fn other_leaves(&mut self, bytes: u32, now: Nanos) {
+    pub fn count_other(&mut self, bytes: u32, now: Nanos) {
         if let Some(egress) = &mut self.egress {
             egress.run_to(now);
             if bytes >= UPLINK_FULL_BYTES {
@@ -271,7 +271,7 @@ impl InterfacePolicy {
     }
 
     /// Counts pure ACKs that leave.
-    fn acks_leave(&mut self, bytes: u32) {
+    fn count_acks(&mut self, bytes: u32) {
         if let Some(egress) = &mut self.egress {
             egress.rest += u64::from(bytes);
         }
@@ -333,10 +333,12 @@ impl InterfacePolicy {
                     self.stats.ack_rate_requests += u64::from(asked);
                 }
                 if self.obeys_ack_rate
-                    && let Some(said) = packet.ack_option()
+                    && let Some(option) = packet.ack_option()
                 {
-                    let taken = match said {
-                        AckOption::Rate(said) => entry.asked.on_data(flow.flow(), &segment, said),
+                    let taken = match option {
+                        AckOption::Rate(option) => {
+                            entry.asked.on_data(flow.flow(), &segment, option)
+                        }
                         AckOption::Ratio(segments) => {
                             entry.asked.on_ratio(segments);
                             true
@@ -368,9 +370,9 @@ impl InterfacePolicy {
         for left in [&outcome.first, &outcome.pass].into_iter().flatten() {
             let copies = 1 + u32::from(outcome.twice);
             if left.is_pure_ack() {
-                self.acks_leave(copies * left.wire_len);
+                self.count_acks(copies * left.wire_len);
             } else {
-                self.other_leaves(left.wire_len, now);
+                self.count_other(left.wire_len, now);
             }
         }
         outcome
@@ -424,14 +426,14 @@ impl InterfacePolicy {
         }
         match decision.verdict {
             Verdict::Send => {
-                let gone = entry.held.take_if(|_| decision.supersedes);
-                self.stats.superseded += u64::from(gone.is_some());
+                let superseded = entry.held.take_if(|_| decision.supersedes);
+                self.stats.superseded += u64::from(superseded.is_some());
                 self.stats.cloned += u64::from(decision.twice);
                 Outcome {
                     first,
                     pass: Some(handle),
                     twice: decision.twice,
-                    gone,
+                    superseded,
                 }
             }
             Verdict::Hold { .. } | Verdict::Drop if self.paused => {
@@ -447,7 +449,7 @@ impl InterfacePolicy {
                 self.stats.withheld_bytes += u64::from(handle.wire_len);
                 Outcome {
                     first,
-                    ..Outcome::gone(handle)
+                    ..Outcome::superseded(handle)
                 }
             }
         }
@@ -481,12 +483,12 @@ impl InterfacePolicy {
         if let Some(count) = self.reasons.get_mut(decision.reason.id() as usize) {
             *count += 1;
         }
-        let gone = entry.held.take_if(|_| decision.supersedes);
-        self.stats.superseded += u64::from(gone.is_some());
+        let superseded = entry.held.take_if(|_| decision.supersedes);
+        self.stats.superseded += u64::from(superseded.is_some());
         if let Some(first) = &first {
-            self.acks_leave(first.wire_len);
+            self.count_acks(first.wire_len);
         }
-        Carried { first, gone }
+        Carried { first, superseded }
     }
 
     /// Releases the held ACK of a connection if its deadline has come by `now`.
@@ -502,7 +504,7 @@ impl InterfacePolicy {
         }
         self.stats.reemitted += 1;
         self.stats.reemitted_bytes += u64::from(handle.wire_len);
-        self.acks_leave(handle.wire_len);
+        self.count_acks(handle.wire_len);
         Some(handle)
     }
 }
@@ -532,7 +534,7 @@ impl Entry {
         } else {
             handle
         };
-        Outcome::gone(older)
+        Outcome::superseded(older)
     }
 
     /// Lets an ACK leave that the policy would withhold, as the datapath does when the daemon is
@@ -543,12 +545,12 @@ impl Entry {
         first: Option<PacketHandle>,
         handle: PacketHandle,
     ) -> Outcome {
-        let gone = self.held.take_if(|held| held.ack <= handle.ack);
-        stats.superseded += u64::from(gone.is_some());
+        let superseded = self.held.take_if(|held| held.ack <= handle.ack);
+        stats.superseded += u64::from(superseded.is_some());
         Outcome {
             first,
             pass: Some(handle),
-            gone,
+            superseded,
             ..Outcome::default()
         }
     }

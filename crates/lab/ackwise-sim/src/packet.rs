@@ -68,9 +68,9 @@ impl AckRateOption {
     /// A segment without the option.
     pub const NONE: AckRateOption = AckRateOption(0);
 
-    /// The option that carries `said`.
-    pub fn new(said: AckRate) -> AckRateOption {
-        AckRateOption(match said {
+    /// The option that carries `option`.
+    pub fn new(option: AckRate) -> AckRateOption {
+        AckRateOption(match option {
             AckRate::Capable => AckRateOption::CAPABLE,
             AckRate::Now => AckRateOption::NOW,
             AckRate::ControlPermitted => AckRateOption::CONTROL_PERMITTED,
@@ -80,14 +80,14 @@ impl AckRateOption {
 
     /// Decodes the option as a receiver would from the bytes on the wire.
     fn read(self) -> Option<AckRate> {
-        let said = match self.0 {
+        let option = match self.0 {
             0 => return None,
             AckRateOption::CAPABLE => AckRate::Capable,
             AckRateOption::NOW => AckRate::Now,
             AckRateOption::CONTROL_PERMITTED => AckRate::ControlPermitted,
             more => AckRate::Every(more - AckRateOption::NOW),
         };
-        AckRate::find(&said.bytes())
+        AckRate::find(&option.bytes())
     }
 
     /// Bytes that the option takes in the header, padding included.
@@ -203,18 +203,18 @@ pub struct Packet {
 
 impl Packet {
     /// Adds the ACK-rate option.
-    pub fn say(&mut self, said: AckRate) {
-        self.ack_rate = AckRateOption::new(said);
+    pub fn set_ack_rate(&mut self, option: AckRate) {
+        self.ack_rate = AckRateOption::new(option);
         self.wire_len += self.ack_rate.wire_len();
     }
 
     /// Adds ACK Congestion Control Permitted.
     pub fn permit_ratio(&mut self) {
-        self.say_ratio(1);
+        self.set_ack_ratio(1);
     }
 
     /// Adds the ACK Ratio, which is not 0. On a SYN it only says that the option is permitted.
-    pub fn say_ratio(&mut self, segments: u8) {
+    pub fn set_ack_ratio(&mut self, segments: u8) {
         self.ack_rate = AckRateOption(segments.max(1));
         self.flags |= Flags::ACK_RATIO;
         self.wire_len += AckOption::RATIO_LEN;

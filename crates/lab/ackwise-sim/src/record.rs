@@ -17,8 +17,8 @@ use crate::line::Wire;
 use crate::recorder::Recorder;
 use crate::time::seconds;
 
-/// A flow has stalled if nothing arrives in the last 1/`STALLED_PART` of its time.
-const STALLED_PART: Nanos = 50;
+/// A flow has stalled if nothing arrives in the last 1/`STALL_DIVISOR` of its time.
+const STALL_DIVISOR: Nanos = 50;
 
 /// Points kept of a distribution of completion times; the live engine keeps as many.
 const CDF_POINTS: usize = 200;
@@ -82,7 +82,7 @@ pub(crate) fn record(
 /// application has done everything, or has no end. `bytes` have arrived.
 fn left(app: &app::App, bytes: u64) -> Option<(u64, &'static str)> {
     let connections = u64::from(app.connections);
-    let done = |begun: &[Transfer]| begun.iter().filter(|t| t.took.is_some()).count() as u64;
+    let done = |begun: &[Transfer]| begun.iter().filter(|t| t.duration.is_some()).count() as u64;
     let (wanted, done, what) = match &app.kind {
         Kind::Bulk(each) => (
             each.map(|each| each.saturating_mul(connections)),
@@ -194,7 +194,11 @@ impl Part {
     /// their deadline when the run ends do not count.
     fn chunks(&mut self, chunks: &Chunks, end: Nanos) {
         let due: Vec<Transfer> = chunks.due(end).copied().collect();
-        let in_time = |chunk: &&Transfer| chunk.took.is_some_and(|took| took <= chunks.deadline);
+        let in_time = |chunk: &&Transfer| {
+            chunk
+                .duration
+                .is_some_and(|duration| duration <= chunks.deadline)
+        };
         let late = due.len() - due.iter().filter(in_time).count();
         *self.late.get_or_insert(0) += late as u64;
         self.transfers.get_or_insert_default().extend(due);
@@ -248,7 +252,7 @@ impl Part {
         let Sums { first, last, .. } = self.sums;
         let whole = self.end.unwrap_or(last).saturating_sub(first);
         let span = last.saturating_sub(first);
-        match self.pauses || whole.saturating_sub(span) > whole / STALLED_PART {
+        match self.pauses || whole.saturating_sub(span) > whole / STALL_DIVISOR {
             true => whole,
             false => span,
         }
@@ -302,11 +306,11 @@ impl Part {
         let mut by_size: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
         let mut unfinished = 0;
         for transfer in transfers {
-            match transfer.took {
-                Some(took) => by_size
+            match transfer.duration {
+                Some(duration) => by_size
                     .entry(transfer.bytes)
                     .or_default()
-                    .push(took as f64 / 1000.0),
+                    .push(duration as f64 / 1000.0),
                 None => unfinished += 1,
             }
         }
@@ -325,7 +329,7 @@ impl Part {
 }
 
 fn queues(scenario: &Scenario, network: &Simulation, recorder: &Recorder) -> Vec<QueueRecord> {
-    build::rated(scenario)
+    build::lines_with_rate(scenario)
         .map(|line| {
             let side = ["forward", "reverse"][line % 2];
             let name = format!("{}.{side}", scenario.links[line / 2].name);

@@ -26,7 +26,7 @@ struct Row {
     ssthresh: f64,
     in_flight: f64,
     /// Connections that report what they have in flight.
-    told: u32,
+    reporting: u32,
     retransmits: u64,
 }
 
@@ -42,7 +42,7 @@ impl Row {
         self.cwnd += other.cwnd;
         self.ssthresh += other.ssthresh;
         self.in_flight += other.in_flight;
-        self.told += other.told;
+        self.reporting += other.reporting;
         self.retransmits += other.retransmits;
     }
 }
@@ -82,7 +82,7 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub fn new(scenario: &Scenario, built: &Built) -> Recorder {
-        let mut queues: Vec<usize> = build::rated(scenario).collect();
+        let mut queues: Vec<usize> = build::lines_with_rate(scenario).collect();
         if queues.len() > MAX_QUEUES {
             let mut crossed = vec![0u32; 2 * scenario.links.len()];
             let lines = built.paths.iter().flatten().flatten();
@@ -100,7 +100,7 @@ impl Recorder {
     }
 
     /// Takes a sample now; returns when to take the next one.
-    pub fn look(&mut self, network: &mut Simulation) -> Nanos {
+    pub fn sample(&mut self, network: &mut Simulation) -> Nanos {
         let now = network.now;
         self.times.push(now);
         for (line, rows) in &mut self.queues {
@@ -129,7 +129,7 @@ impl Recorder {
             row.connections += 1;
             row.cwnd += view.cwnd as f64 / mss;
             if let Some(bytes) = view.in_flight {
-                row.told += 1;
+                row.reporting += 1;
                 row.in_flight += bytes as f64 / mss;
             }
             if let Some(srtt) = view.srtt {
@@ -200,8 +200,10 @@ impl Recorder {
             series
                 .ssthresh_segments
                 .push(finite.then_some(row.ssthresh));
-            let told = there && row.told == row.connections;
-            series.inflight_segments.push(told.then_some(row.in_flight));
+            let reporting = there && row.reporting == row.connections;
+            series
+                .inflight_segments
+                .push(reporting.then_some(row.in_flight));
             series.retransmits.push(Some(row.retransmits as f64));
             before = (at, *row);
         }

@@ -143,7 +143,7 @@ fn pool(jobs: usize, runs: usize) -> Result<ThreadPool, ThreadPoolBuildError> {
 }
 
 /// How many times a run reports its progress.
-const NEWS: u64 = 200;
+const PROGRESS_REPORTS: u64 = 200;
 
 /// Simulates one run; `None` if it was cancelled.
 fn run_one(
@@ -164,20 +164,20 @@ fn run_one(
         true => nanos(scenario.record.interval).max(1),
         false => end.saturating_add(1),
     };
-    let step = (end / NEWS).max(1);
+    let step = (end / PROGRESS_REPORTS).max(1);
     let mut news_at = step;
     let mut cancelled = false;
-    built.network.look_at(sample_at.min(news_at));
+    built.network.sample_at(sample_at.min(news_at));
     built.network.run(|network| {
         if network.now >= sample_at {
-            sample_at = recorder.look(network);
+            sample_at = recorder.sample(network);
         }
         if network.now >= news_at {
             news_at += step;
             tell(Duration::from_nanos(network.now));
             cancelled = options.cancel.load(Ordering::Relaxed);
         }
-        network.look_at(sample_at.min(news_at));
+        network.sample_at(sample_at.min(news_at));
         !cancelled
     });
     if cancelled {

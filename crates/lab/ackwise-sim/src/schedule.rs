@@ -293,11 +293,11 @@ mod tests {
         ) {
             let mut schedule = Schedule::new(lines);
             let mut model = std::collections::BTreeMap::new();
-            for (entered, (push, whom, at)) in steps.into_iter().enumerate() {
-                let whom = usize::from(whom);
+            for (entered, (push, target_index, at)) in steps.into_iter().enumerate() {
+                let target_index = usize::from(target_index);
                 if push {
-                    let target = match whom % 2 {
-                        0 => Target::Line(whom / 2 % lines),
+                    let target = match target_index % 2 {
+                        0 => Target::Line(target_index / 2 % lines),
                         _ => Target::Sender(entered),
                     };
                     schedule.push(at, target);

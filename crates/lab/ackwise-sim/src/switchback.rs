@@ -38,7 +38,7 @@ impl Experiment {
 }
 
 /// One experiment in progress.
-struct Course<'a, T, J> {
+struct Progress<'a, T, J> {
     experiment: Experiment,
     design: Design,
     treat: T,
@@ -74,7 +74,7 @@ pub fn run(
         return Err(SimError::about(&scenario, &spec.arm, message));
     }
     let mut outcomes = Vec::new();
-    let mut course = Course {
+    let mut progress = Progress {
         experiment: *experiment,
         design: Design::new(experiment.seed),
         treat,
@@ -86,10 +86,10 @@ pub fn run(
         samples: Samples::default(),
         started: false,
     };
-    network.look_at(experiment.start);
-    network.run(|network| match course.look(network) {
+    network.sample_at(experiment.start);
+    network.run(|network| match progress.sample(network) {
         Some(next) => {
-            network.look_at(next);
+            network.sample_at(next);
             true
         }
         None => false,
@@ -97,13 +97,13 @@ pub fn run(
     Ok(outcomes)
 }
 
-impl<T, J> Course<'_, T, J>
+impl<T, J> Progress<'_, T, J>
 where
     T: FnMut(&mut Simulation, Block),
     J: FnMut(&[Outcome]) -> ControlFlow<()>,
 {
     /// Does what is due now. Returns when to call it next; `None` when the experiment is over.
-    fn look(&mut self, network: &mut Simulation) -> Option<Nanos> {
+    fn sample(&mut self, network: &mut Simulation) -> Option<Nanos> {
         let now = network.now;
         let experiment = self.experiment;
         let policy = &network.interface_policies[0];

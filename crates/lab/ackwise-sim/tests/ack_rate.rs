@@ -102,12 +102,12 @@ fn what_is_asked_for_follows_the_window() {
 
 #[test]
 fn a_receiver_that_is_not_asked_does_as_before() {
-    let told = |more: &str| {
+    let reported = |more: &str| {
         let arm = format!("{OBEYS}set = {{ n = 3 }}\n{more}");
         let (_, run) = runs(&scenario("", BULK, &arm));
         serde_json::to_value(&run).expect("a record")
     };
-    assert_eq!(told("obey_ack_rate = true\n"), told(""));
+    assert_eq!(reported("obey_ack_rate = true\n"), reported(""));
 }
 
 #[test]

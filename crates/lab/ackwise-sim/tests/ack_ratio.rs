@@ -73,12 +73,12 @@ fn open(permitted: bool) -> Sender {
         syn_ack.permit_ratio();
     }
     sender.on_packet(&syn_ack, 100 * MS);
-    assert_eq!(said(&mut sender, 100 * MS), [None; 20]);
+    assert_eq!(sent_ratios(&mut sender, 100 * MS), [None; 20]);
     sender
 }
 
 /// The ACK Ratios that the segments leaving now carry.
-fn said(sender: &mut Sender, now: Nanos) -> Vec<Option<u8>> {
+fn sent_ratios(sender: &mut Sender, now: Nanos) -> Vec<Option<u8>> {
     std::iter::from_fn(|| sender.poll_transmit(now))
         .map(|p| match p.ack_option() {
             None => None,
@@ -95,7 +95,7 @@ fn expect(sender: &mut Sender, acks: &[u64], ratio: Option<u8>) {
         sender.on_packet(&ack(*number), 200 * MS);
         let leaves = usize::try_from(number.saturating_sub(una)).expect("a few");
         assert_eq!(
-            said(sender, 200 * MS),
+            sent_ratios(sender, 200 * MS),
             vec![ratio; leaves],
             "after ACK {number}"
         );
@@ -186,11 +186,11 @@ fn a_hole_in_the_data_is_no_lost_ack() {
         end: 6 * MSS,
     });
     sender.on_packet(&duplicate, 200 * MS);
-    said(&mut sender, 200 * MS);
+    sent_ratios(&mut sender, 200 * MS);
     let una = sender.acknowledged() / MSS;
     for number in [una + 8, una + 10, una + 12, una + 14, una + 16] {
         sender.on_packet(&ack(number), 200 * MS);
-        said(&mut sender, 200 * MS);
+        sent_ratios(&mut sender, 200 * MS);
     }
     assert_eq!((sender.ack_ratio(), sender.lost_acks()), (Some(2), 0));
 }
@@ -206,13 +206,13 @@ fn after_a_timeout_the_ratio_is_two() {
     );
     expect(&mut sender, &[38], None);
     let before = sender.stats().timeouts;
-    let mut told = Vec::new();
+    let mut ratios = Vec::new();
     while sender.stats().timeouts == before {
         let at = sender.next_timer().expect("a timer");
         sender.on_timer(at);
-        told.extend(said(&mut sender, at));
+        ratios.extend(sent_ratios(&mut sender, at));
     }
-    assert_eq!(told.last(), Some(&Some(2)), "{told:?}");
+    assert_eq!(ratios.last(), Some(&Some(2)), "{ratios:?}");
     assert_eq!(sender.ack_ratio(), Some(2));
 }
 
@@ -226,7 +226,7 @@ fn no_ratio_is_above_the_most() {
     syn_ack.flags |= Flags::SYN;
     syn_ack.permit_ratio();
     sender.on_packet(&syn_ack, 100 * MS);
-    said(&mut sender, 100 * MS);
+    sent_ratios(&mut sender, 100 * MS);
     expect(&mut sender, &[2, 4, 6, 10, 12, 14], None);
     expect(&mut sender, &[16], Some(3));
 }

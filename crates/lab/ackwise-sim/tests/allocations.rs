@@ -58,7 +58,7 @@ cc = ["newreno"]
     let mut network = build(&scenario, &scenario.runs()[0]).unwrap().network;
     let second = 1_000_000_000;
     let (mut before, mut hops) = (0, 0);
-    network.look_at(30 * second);
+    network.sample_at(30 * second);
     network.run(|network| {
         before = TAKEN.load(Ordering::Relaxed);
         hops = network.hops;

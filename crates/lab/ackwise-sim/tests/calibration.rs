@@ -325,11 +325,11 @@ fn without_a_policy_at_an_interface_there_is_no_experiment() {
         |_, _| {},
         |_| ControlFlow::Continue(()),
     );
-    let said = ended
+    let message = ended
         .err()
         .map(|error| error.to_string())
         .unwrap_or_default();
-    assert!(said.contains("nothing to turn on and off"), "{said}");
+    assert!(message.contains("nothing to turn on and off"), "{message}");
 }
 
 #[test]

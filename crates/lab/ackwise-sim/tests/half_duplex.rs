@@ -59,12 +59,12 @@ fn acks_cost_the_time_that_they_take() {
     let half = &runs(&slow("half", "", ""))[0];
     let full = &runs(&slow("full", "", ""))[0];
     let [data, acks] = busy(half);
-    let took = half.totals.duration_s;
+    let duration = half.totals.duration_s;
     // The difference is the handshake and the last ACK.
-    assert!((took - data - acks).abs() < 0.02, "{took}");
+    assert!((duration - data - acks).abs() < 0.02, "{duration}");
     let [data, _] = busy(full);
-    let took = full.totals.duration_s;
-    assert!((took - data).abs() < 0.02, "{took}");
+    let duration = full.totals.duration_s;
+    assert!((duration - data).abs() < 0.02, "{duration}");
 }
 
 #[test]

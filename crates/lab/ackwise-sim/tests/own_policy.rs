@@ -117,8 +117,8 @@ fn policies_of_the_list_called_from_outside_give_the_same_records() {
         let inside = report(&scenario, None);
         let outside = report(&scenario, Some(Arc::new(Listed(policy))));
         assert_eq!(outside.runs, inside.runs, "{policy}");
-        let said = |it: &String| it.contains("the caller's policy") && it.contains("'mine'");
-        assert!(outside.notes.iter().any(said), "{:?}", outside.notes);
+        let is_named = |it: &String| it.contains("the caller's policy") && it.contains("'mine'");
+        assert!(outside.notes.iter().any(is_named), "{:?}", outside.notes);
         withheld += u64::from(counter(&inside.runs[0], "withheld") > 0);
     }
     assert!(withheld >= 8, "{withheld} policies withheld ACKs");

@@ -354,7 +354,7 @@ policy = "adaptive"
 at = "receiver"
 link = "wan"
 "#;
-    for (parts, said) in [
+    for (parts, message) in [
         (
             vec![NETWORK, &dctcp],
             "'bulk' runs with 'dctcp', which the simulator has no model of",
@@ -376,7 +376,7 @@ link = "wan"
         ),
     ] {
         let error = refused(&parts, &RunOptions::default());
-        assert!(error.contains(said), "{error}");
+        assert!(error.contains(message), "{error}");
         assert!(error.contains("test.toml:"), "{error}");
     }
 }
@@ -411,7 +411,7 @@ fn what_is_refused_is_pointed_at_where_it_stands() {
 fn sack_is_not_left_out_or_used_against_the_file() {
     let with =
         |cc: &str, more: &str| BULK.replace("app =", &format!("cc = \"{cc}\"\n{more}\napp ="));
-    for (cc, more, said) in [
+    for (cc, more, message) in [
         ("newreno", "socket = { sack = true }", "does not use SACK"),
         ("tahoe", "socket = { sack = true }", "does not use SACK"),
         (
@@ -422,7 +422,7 @@ fn sack_is_not_left_out_or_used_against_the_file() {
         ("sack", "socket = { sack = false }", "needs SACK"),
     ] {
         let error = refused(&[NETWORK, &with(cc, more)], &RunOptions::default());
-        assert!(error.contains(said), "{error}");
+        assert!(error.contains(message), "{error}");
     }
     for (cc, sack) in [
         ("newreno", false),
@@ -456,12 +456,12 @@ fn what_exceeds_a_limit_is_refused_before_it_starts() {
         let outcome = run(&scenario(&[NETWORK, BULK]), &options, &mut |_| {
             started.fetch_add(1, Ordering::Relaxed);
         });
-        let Err(SimError::TooLarge { run, mend, .. }) = outcome else {
+        let Err(SimError::TooLarge { run, hint, .. }) = outcome else {
             panic!("{outcome:?}");
         };
         assert!(
-            run == "baseline/cubic/1" && mend.contains("--max"),
-            "{mend}"
+            run == "baseline/cubic/1" && hint.contains("--max"),
+            "{hint}"
         );
     }
     assert_eq!(started.into_inner(), 0);

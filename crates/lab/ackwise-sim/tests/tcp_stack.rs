@@ -113,12 +113,12 @@ fn m1_what_is_held_leaves_before_ece_changes() {
     assert!(turns.len() >= 6, "{turns:?}");
     let acks = net.acks();
     let echoes = |ack: &Sent| ack.packet.flags.contains(Flags::ECE);
-    let told: Vec<u64> = acks
+    let reported: Vec<u64> = acks
         .windows(2)
         .filter(|two| echoes(&two[0]) != echoes(&two[1]))
         .map(|two| two[0].packet.ack)
         .collect();
-    assert_eq!(told, turns, "the last number before each change of ECE");
+    assert_eq!(reported, turns, "the last number before each change of ECE");
     let numbers = acks.iter().map(|ack| ack.packet.ack);
     assert!(numbers.is_sorted(), "no ACK is older than one before it");
 }

@@ -19,22 +19,22 @@ use serde::{Deserialize, Serialize};
 use crate::Delay;
 
 /// The interval between samples.
-const LOOK: Duration = Duration::from_millis(25);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(25);
 /// The interval between checks of the queue itself.
-const CHECK: Nanos = 100_000_000;
+const CHECK_INTERVAL: Nanos = 100_000_000;
 /// A rate that differs from the current one by less than this, in thousandths, is not set.
-const WORTH: u64 = 10;
-/// A rate that differs by more than this, in thousandths, is set at once. Others wait for [`PAUSE`]
-/// after the last change: a change costs some 180,000 instructions
+const MIN_CHANGE_PER_MILLE: u64 = 10;
+/// A rate that differs by more than this, in thousandths, is set at once. Others wait for
+/// [`SMALL_CHANGE_INTERVAL`] after the last change: a change costs some 180,000 instructions
 /// (docs/decisions/0032-measured-rate.md).
-const AT_ONCE: u64 = 100;
+const LARGE_CHANGE_PER_MILLE: u64 = 100;
 /// The minimum time between two small changes.
-const PAUSE: Nanos = 50_000_000;
+const SMALL_CHANGE_INTERVAL: Nanos = 50_000_000;
 /// The time within which a requested rate must take effect, and for which the queue may be unreadable.
-const PATIENCE: Nanos = 2_000_000_000;
+const TIMEOUT: Nanos = 2_000_000_000;
 /// If there was no check for this long, this thread was stopped, and perhaps also the process that
 /// sets the rate: they are in one control group, which may be frozen.
-const STOOD_STILL: Nanos = 1_000_000_000;
+const STALL_THRESHOLD: Nanos = 1_000_000_000;
 
 /// What sets the rate now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -216,7 +216,7 @@ impl Autorate {
                 all: self,
                 netlink,
                 backlog: None,
-                unread: Unread::default(),
+                read_failures: ReadFailures::default(),
                 drops: 0,
                 has_dropped: false,
                 changes: 0,
@@ -225,14 +225,14 @@ impl Autorate {
                 thread.publish(State::Halted(why));
                 halted(why);
             }
-            Ended::Asked
+            Ended::Requested
         })
     }
 }
 
 /// A requested rate.
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct RateRequest {
     bps: u64,
     at: Nanos,
 }
@@ -240,81 +240,87 @@ struct Asked {
 /// The requested rates; the first is the one last seen in the kernel.
 #[derive(Debug)]
 struct Rates {
-    asked: VecDeque<Asked>,
+    requests: VecDeque<RateRequest>,
     /// When the kernel's rate was last checked.
-    looked_at: Nanos,
+    checked_at: Nanos,
 }
 
 impl Rates {
     fn new(bps: u64) -> Self {
         Self {
-            asked: VecDeque::from([Asked { bps, at: 0 }]),
-            looked_at: 0,
+            requests: VecDeque::from([RateRequest { bps, at: 0 }]),
+            checked_at: 0,
         }
     }
 
-    fn ask(&mut self, bps: u64, at: Nanos) {
-        self.asked.push_back(Asked { bps, at });
+    fn push(&mut self, bps: u64, at: Nanos) {
+        self.requests.push_back(RateRequest { bps, at });
     }
 
     /// Judges the current root.
-    fn judge(&mut self, root: &Qdisc, now: Nanos) -> Result<(), Halted> {
-        let Some(there) = root.cake_rate_bps().filter(|_| root.is_ours()) else {
+    fn check_queue(&mut self, root: &Qdisc, now: Nanos) -> Result<(), Halted> {
+        let Some(current_bps) = root.cake_rate_bps().filter(|_| root.is_ours()) else {
             return Err(Halted::Replaced);
         };
-        self.found(there, now)
+        self.check_rate(current_bps, now)
     }
 
     /// Judges the rate found in the kernel. If it was requested more than once, it counts as the
     /// first such request whose successor is not overdue.
-    fn found(&mut self, bps: u64, now: Nanos) -> Result<(), Halted> {
-        let last_look = std::mem::replace(&mut self.looked_at, now);
-        if now.saturating_sub(last_look) > STOOD_STILL {
+    fn check_rate(&mut self, bps: u64, now: Nanos) -> Result<(), Halted> {
+        let last_check = std::mem::replace(&mut self.checked_at, now);
+        if now.saturating_sub(last_check) > STALL_THRESHOLD {
             // Nothing could be set meanwhile: the time for all requests starts now.
-            self.asked.iter_mut().for_each(|asked| asked.at = now);
+            self.requests
+                .iter_mut()
+                .for_each(|request| request.at = now);
         }
         // The kernel counts in bytes per second.
-        let is_there = |asked: &Asked| asked.bps / 8 == bps / 8;
-        let is_overdue = |asked: &Asked| now.saturating_sub(asked.at) > PATIENCE;
-        let place = self.asked.iter().enumerate().position(|(place, asked)| {
-            is_there(asked) && !self.asked.get(place + 1).is_some_and(is_overdue)
-        });
-        match place {
-            Some(place) => {
-                self.asked.drain(..place);
+        let is_current = |request: &RateRequest| request.bps / 8 == bps / 8;
+        let is_overdue = |request: &RateRequest| now.saturating_sub(request.at) > TIMEOUT;
+        let index = self
+            .requests
+            .iter()
+            .enumerate()
+            .position(|(index, request)| {
+                is_current(request) && !self.requests.get(index + 1).is_some_and(is_overdue)
+            });
+        match index {
+            Some(index) => {
+                self.requests.drain(..index);
                 Ok(())
             }
-            None if self.asked.iter().any(is_there) => Err(Halted::Refused),
+            None if self.requests.iter().any(is_current) => Err(Halted::Refused),
             None => Err(Halted::RateChanged),
         }
     }
 
     fn last_bps(&self) -> u64 {
-        self.asked.back().map_or(0, |asked| asked.bps)
+        self.requests.back().map_or(0, |request| request.bps)
     }
 
     /// Returns whether a rate differs enough to be requested now.
-    fn is_worth(&self, bps: u64, now: Nanos) -> bool {
-        let asked_at = self.asked.back().map_or(0, |asked| asked.at);
-        let parts = match now.saturating_sub(asked_at) {
-            ..PAUSE => AT_ONCE,
-            _ => WORTH,
+    fn is_due(&self, bps: u64, now: Nanos) -> bool {
+        let requested_at = self.requests.back().map_or(0, |request| request.at);
+        let per_mille = match now.saturating_sub(requested_at) {
+            ..SMALL_CHANGE_INTERVAL => LARGE_CHANGE_PER_MILLE,
+            _ => MIN_CHANGE_PER_MILLE,
         };
-        bps.abs_diff(self.last_bps()) > self.last_bps() / 1000 * parts
+        bps.abs_diff(self.last_bps()) > self.last_bps() / 1000 * per_mille
     }
 }
 
 /// Failures to read the queue, one after the other.
 #[derive(Debug, Default)]
-struct Unread {
+struct ReadFailures {
     since: Option<Nanos>,
 }
 
-impl Unread {
-    /// Notes a failure. Says whether the failures have lasted for more than [`PATIENCE`].
-    fn is_too_long(&mut self, now: Nanos) -> bool {
+impl ReadFailures {
+    /// Notes a failure. Says whether the failures have lasted for more than [`TIMEOUT`].
+    fn has_timed_out(&mut self, now: Nanos) -> bool {
         let since = *self.since.get_or_insert(now);
-        now.saturating_sub(since) > PATIENCE
+        now.saturating_sub(since) > TIMEOUT
     }
 }
 
@@ -324,7 +330,7 @@ struct Thread {
     rates: Rates,
     netlink: Netlink,
     backlog: Option<Backlog>,
-    unread: Unread,
+    read_failures: ReadFailures,
     /// The queue's drop count at the last check.
     drops: u32,
     /// Whether it dropped anything between the last two checks.
@@ -336,7 +342,7 @@ impl Thread {
     /// Measures until it is told to end, or cannot continue; then returns why.
     fn run(&mut self, life: &Lifecycle) -> Option<Halted> {
         while !life.should_stop() {
-            match self.look() {
+            match self.sample() {
                 Ok(()) => {}
                 // The daemon detects this itself, and ends.
                 Err(Stop::InterfaceGone) => return None,
@@ -345,15 +351,15 @@ impl Thread {
             let mut wake = [PollFd::new(life.as_fd(), PollFlags::POLLIN)];
             let _ = poll(
                 &mut wake,
-                PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::ZERO),
+                PollTimeout::try_from(SAMPLE_INTERVAL).unwrap_or(PollTimeout::ZERO),
             );
         }
         None
     }
 
-    fn look(&mut self) -> Result<(), Stop> {
+    fn sample(&mut self) -> Result<(), Stop> {
         let now = monotonic_ns();
-        if self.backlog.is_none_or(|it| now - it.at >= CHECK) {
+        if self.backlog.is_none_or(|it| now - it.at >= CHECK_INTERVAL) {
             self.check(now)?;
         }
         let sample = self.all.delay.sample().map_err(|e| unreadable(&e))?;
@@ -365,8 +371,8 @@ impl Thread {
             has_dropped: self.has_dropped,
             sample,
         });
-        if self.rates.is_worth(bps, now) {
-            self.ask(bps, now)?;
+        if self.rates.is_due(bps, now) {
+            self.request(bps, now)?;
         }
         self.publish(self.estimator.state().into());
         Ok(())
@@ -376,12 +382,12 @@ impl Thread {
     fn check(&mut self, now: Nanos) -> Result<(), Stop> {
         let root = match self.netlink.root(self.all.index) {
             Ok(root) => root,
-            // The next look tries again. On a host whose interfaces come and go all the time, the
+            // The next check tries again. On a host whose interfaces come and go all the time, the
             // kernel's list is sometimes torn in each of several tries.
-            Err(_) if !self.unread.is_too_long(now) => return Ok(()),
+            Err(_) if !self.read_failures.has_timed_out(now) => return Ok(()),
             Err(error) => return Err(unreadable(&error)),
         };
-        self.unread = Unread::default();
+        self.read_failures = ReadFailures::default();
         let Some(root) = root else {
             return Err(match ackwise_netdev::exists(self.all.index) {
                 true => Stop::Halted(Halted::Replaced),
@@ -389,7 +395,9 @@ impl Thread {
             });
         };
         // What waits in another's queue says nothing about ours.
-        self.rates.judge(&root.qdisc, now).map_err(Stop::Halted)?;
+        self.rates
+            .check_queue(&root.qdisc, now)
+            .map_err(Stop::Halted)?;
         let is_first = self.backlog.is_none();
         self.backlog = Some(Backlog {
             at: now,
@@ -400,7 +408,7 @@ impl Thread {
         Ok(())
     }
 
-    fn ask(&mut self, bps: u64, at: Nanos) -> Result<(), Stop> {
+    fn request(&mut self, bps: u64, at: Nanos) -> Result<(), Stop> {
         self.all.setter.set(bps).map_err(|error| {
             tracing::warn!("the process that sets the rate does not listen: {error}");
             Stop::Halted(match error.kind() {
@@ -408,7 +416,7 @@ impl Thread {
                 _ => Halted::Refused,
             })
         })?;
-        self.rates.ask(bps, at);
+        self.rates.push(bps, at);
         self.changes += 1;
         Ok(())
     }
@@ -447,29 +455,29 @@ mod tests {
             bytes: 3000,
         };
         let age = Duration::from_millis(150);
-        let told = |ms: u64| backlog.bytes_within(age, ms * 1_000_000);
-        assert_eq!(told(7_000), Some(3000));
-        assert_eq!(told(7_150), Some(3000));
-        assert_eq!(told(7_151), None);
+        let seen = |ms: u64| backlog.bytes_within(age, ms * 1_000_000);
+        assert_eq!(seen(7_000), Some(3000));
+        assert_eq!(seen(7_150), Some(3000));
+        assert_eq!(seen(7_151), None);
     }
 
     #[test]
     fn a_queue_that_cannot_be_read_for_a_moment_is_read_again() {
-        let mut unread = Unread::default();
-        assert!(!unread.is_too_long(5_000_000_000));
-        assert!(!unread.is_too_long(7_000_000_000));
-        assert!(unread.is_too_long(7_000_000_001));
-        unread = Unread::default();
-        assert!(!unread.is_too_long(7_000_000_002));
+        let mut read_failures = ReadFailures::default();
+        assert!(!read_failures.has_timed_out(5_000_000_000));
+        assert!(!read_failures.has_timed_out(7_000_000_000));
+        assert!(read_failures.has_timed_out(7_000_000_001));
+        read_failures = ReadFailures::default();
+        assert!(!read_failures.has_timed_out(7_000_000_002));
     }
 
     /// The results of a check every tenth of a second until this time.
-    fn looks(rates: &mut Rates, bps: u64, until_ms: Nanos) -> Result<(), Halted> {
+    fn check_until(rates: &mut Rates, bps: u64, until_ms: Nanos) -> Result<(), Halted> {
         const MS: Nanos = 1_000_000;
-        while rates.looked_at + 100 * MS < until_ms * MS {
-            rates.found(bps, rates.looked_at + 100 * MS)?;
+        while rates.checked_at + 100 * MS < until_ms * MS {
+            rates.check_rate(bps, rates.checked_at + 100 * MS)?;
         }
-        rates.found(bps, until_ms * MS)
+        rates.check_rate(bps, until_ms * MS)
     }
 
     #[test]
@@ -477,51 +485,57 @@ mod tests {
         let second = 1_000_000_000;
         let mut rates = Rates::new(1_000_000);
         for (bps, at) in [(2_000_000, 10), (1_000_000, 11), (3_000_000, 12)] {
-            rates.ask(bps, at * second);
+            rates.push(bps, at * second);
         }
         // The process that sets the rate is late: no rate is set at first, then each in turn.
         for bps in [1_000_000, 2_000_000, 1_000_000, 3_000_000] {
-            assert_eq!(rates.found(bps, 12 * second), Ok(()), "{bps}");
+            assert_eq!(rates.check_rate(bps, 12 * second), Ok(()), "{bps}");
         }
         assert_eq!(
-            rates.found(2_000_000, 12 * second),
+            rates.check_rate(2_000_000, 12 * second),
             Err(Halted::RateChanged)
         );
         for (bps, at) in [(2_000_000, 20), (3_000_000, 21)] {
-            rates.ask(bps, at * second);
+            rates.push(bps, at * second);
         }
         // The last rate was set, and stays.
-        assert_eq!(looks(&mut rates, 3_000_000, 40_000), Ok(()));
-        rates.ask(2_000_000, 41 * second);
-        assert_eq!(looks(&mut rates, 3_000_000, 43_000), Ok(()));
-        assert_eq!(looks(&mut rates, 3_000_000, 44_000), Err(Halted::Refused));
+        assert_eq!(check_until(&mut rates, 3_000_000, 40_000), Ok(()));
+        rates.push(2_000_000, 41 * second);
+        assert_eq!(check_until(&mut rates, 3_000_000, 43_000), Ok(()));
+        assert_eq!(
+            check_until(&mut rates, 3_000_000, 44_000),
+            Err(Halted::Refused)
+        );
     }
 
     #[test]
     fn who_stood_still_as_well_gets_its_time_again() {
         let mut rates = Rates::new(1_000_000);
-        assert_eq!(looks(&mut rates, 1_000_000, 10_000), Ok(()));
-        rates.ask(2_000_000, 10_010_000_000);
+        assert_eq!(check_until(&mut rates, 1_000_000, 10_000), Ok(()));
+        rates.push(2_000_000, 10_010_000_000);
         // Both are frozen for ten seconds, and this thread runs first.
-        assert_eq!(rates.found(1_000_000, 20_000_000_000), Ok(()));
-        assert_eq!(looks(&mut rates, 1_000_000, 21_000), Ok(()));
-        assert_eq!(looks(&mut rates, 2_000_000, 24_000), Ok(()));
+        assert_eq!(rates.check_rate(1_000_000, 20_000_000_000), Ok(()));
+        assert_eq!(check_until(&mut rates, 1_000_000, 21_000), Ok(()));
+        assert_eq!(check_until(&mut rates, 2_000_000, 24_000), Ok(()));
         // A setter that does nothing although both run is reported.
-        rates.ask(3_000_000, 24_010_000_000);
-        assert_eq!(rates.found(2_000_000, 34_000_000_000), Ok(()));
-        assert_eq!(looks(&mut rates, 2_000_000, 36_000), Ok(()));
-        assert_eq!(looks(&mut rates, 2_000_000, 36_100), Err(Halted::Refused));
+        rates.push(3_000_000, 24_010_000_000);
+        assert_eq!(rates.check_rate(2_000_000, 34_000_000_000), Ok(()));
+        assert_eq!(check_until(&mut rates, 2_000_000, 36_000), Ok(()));
+        assert_eq!(
+            check_until(&mut rates, 2_000_000, 36_100),
+            Err(Halted::Refused)
+        );
     }
 
     #[test]
     fn a_small_change_waits_a_large_one_does_not() {
         let mut rates = Rates::new(1_000_000);
-        rates.ask(2_000_000, 7_000_000_000);
-        let soon = 7_000_000_000 + PAUSE - 1;
-        assert!(!rates.is_worth(2_150_000, soon) && !rates.is_worth(1_850_000, soon));
-        assert!(rates.is_worth(2_250_000, soon) && rates.is_worth(1_750_000, soon));
+        rates.push(2_000_000, 7_000_000_000);
+        let soon = 7_000_000_000 + SMALL_CHANGE_INTERVAL - 1;
+        assert!(!rates.is_due(2_150_000, soon) && !rates.is_due(1_850_000, soon));
+        assert!(rates.is_due(2_250_000, soon) && rates.is_due(1_750_000, soon));
         let later = soon + 1;
-        assert!(rates.is_worth(2_030_000, later) && rates.is_worth(1_970_000, later));
-        assert!(!rates.is_worth(2_010_000, later) && !rates.is_worth(1_990_000, later));
+        assert!(rates.is_due(2_030_000, later) && rates.is_due(1_970_000, later));
+        assert!(!rates.is_due(2_010_000, later) && !rates.is_due(1_990_000, later));
     }
 }

@@ -15,7 +15,7 @@ pub const EXIT_BAD_INPUT: u8 = 2;
 #[derive(Debug)]
 pub struct BadInput {
     what: String,
-    mend: Option<String>,
+    hint: Option<String>,
 }
 
 impl BadInput {
@@ -23,13 +23,13 @@ impl BadInput {
     pub fn new(what: impl fmt::Display) -> Self {
         Self {
             what: what.to_string(),
-            mend: None,
+            hint: None,
         }
     }
 
     /// Adds how to fix it.
-    pub fn mend(mut self, how: impl fmt::Display) -> Self {
-        self.mend = Some(how.to_string());
+    pub fn hint(mut self, how: impl fmt::Display) -> Self {
+        self.hint = Some(how.to_string());
         self
     }
 }
@@ -37,8 +37,8 @@ impl BadInput {
 impl fmt::Display for BadInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)?;
-        match &self.mend {
-            Some(mend) => write!(f, "\n  {mend}"),
+        match &self.hint {
+            Some(hint) => write!(f, "\n  {hint}"),
             None => Ok(()),
         }
     }
@@ -69,13 +69,13 @@ fn is_product_bad_input(error: &(dyn Error + 'static)) -> bool {
 /// Prints an error of a program on standard error: the error, then its causes.
 pub fn print(program: &str, error: &anyhow::Error) {
     let mut text = format!("{program}: {error}");
-    let mut said = error.to_string();
+    let mut message = error.to_string();
     for cause in error.chain().skip(1) {
         let cause = cause.to_string();
         // Libraries that print their source themselves would repeat it.
-        if !said.contains(&cause) {
+        if !message.contains(&cause) {
             text.push_str(&format!("\n  because: {cause}"));
-            said.push_str(&cause);
+            message.push_str(&cause);
         }
     }
     // The exit code reports the error even if nobody can read the message.
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn bad_input_is_found_below_context() {
-        let e = Err::<(), _>(BadInput::new("no such policy").mend("try adaptive"))
+        let e = Err::<(), _>(BadInput::new("no such policy").hint("try adaptive"))
             .context("while reading --policy")
             .unwrap_err();
         assert_eq!(exit_code(&e, |_| false), EXIT_BAD_INPUT);

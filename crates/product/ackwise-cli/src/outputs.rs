@@ -20,7 +20,7 @@ pub fn check<'a>(
     for output in outputs {
         let refuse = |why: &str| {
             Err(BadInput::new(format!("{}: {why}", output.display()))
-                .mend("name another file to write to"))
+                .hint("name another file to write to"))
         };
         if let Some(file) = file(output) {
             if inputs.contains(&file) {

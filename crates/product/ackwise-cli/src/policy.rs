@@ -12,7 +12,7 @@ use crate::error::BadInput;
 pub fn by_name(name: &str) -> Result<Policy, BadInput> {
     Policy::by_name(name).map_err(|e| {
         let advice = e.advice();
-        BadInput::new(e).mend(advice)
+        BadInput::new(e).hint(advice)
     })
 }
 
@@ -46,18 +46,18 @@ fn set_all<'a>(
         let Some((key, value)) = setting.split_once('=') else {
             let why = format!("{argument}: {setting:?} is not KEY=VALUE");
             return Err(
-                BadInput::new(why).mend(format!("`ackwise policies {name}` lists the parameters"))
+                BadInput::new(why).hint(format!("`ackwise policies {name}` lists the parameters"))
             );
         };
         let key = key.trim();
         if seen.contains(&key) {
             let why = format!("{argument}: {key} is given twice");
-            return Err(BadInput::new(why).mend("leave one of them out"));
+            return Err(BadInput::new(why).hint("leave one of them out"));
         }
         seen.push(key);
         config
             .set(key, value)
-            .map_err(|e| BadInput::new(format!("{argument}: {e}")).mend(e.advice()))?;
+            .map_err(|e| BadInput::new(format!("{argument}: {e}")).hint(e.advice()))?;
     }
     Ok(())
 }

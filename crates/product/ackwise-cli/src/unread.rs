@@ -40,7 +40,7 @@ impl<N> NeedsLinux<N> {
     /// The error with which it ends.
     pub fn refuse(&self) -> BadInput {
         BadInput::new(format!("'{}' needs Linux", self.name))
-            .mend("run it there; --help lists what this program does on this system")
+            .hint("run it there; --help lists what this program does on this system")
     }
 }
 

@@ -153,14 +153,14 @@ fn costs() -> (u128, Vec<Case>) {
         for case in &mut cases {
             let p = &programs[case.programs];
             let before = p.counters().expect("counters");
-            let (_, took) = p
+            let (_, elapsed) = p
                 .run(case.program, &case.packet, REPEAT)
                 .unwrap_or_else(|e| panic!("{e}"));
             if round < WARM_UP {
                 continue;
             }
             let now = p.counters().expect("counters");
-            case.ns = case.ns.min(took.as_nanos());
+            case.ns = case.ns.min(elapsed.as_nanos());
             case.acks.0 += now.acks - before.acks;
             case.acks.1 += now.withheld - before.withheld;
         }
@@ -184,11 +184,11 @@ fn loading() -> Vec<Value> {
             let begin = Instant::now();
             let p = Programs::load(&o, 1, sys::AW_LINK_ETHERNET, false)
                 .unwrap_or_else(|e| panic!("{e}"));
-            let took = begin.elapsed();
+            let elapsed = begin.elapsed();
             let verified = p.verified();
             json!({
                 "policy": name,
-                "milliseconds": took.as_secs_f64() * 1e3,
+                "milliseconds": elapsed.as_secs_f64() * 1e3,
                 "verified_instructions": verified.values().sum::<u32>(),
                 "of_them": verified,
             })
@@ -277,7 +277,7 @@ fn flood() -> Value {
         syn[26..30].copy_from_slice(&(0x2000_0000 + i).to_be_bytes());
         p.run("ackwise_data", &syn, 1).expect("SYN");
     }
-    let took = begin.elapsed();
+    let elapsed = begin.elapsed();
     established(&p);
     let again = p.counters().expect("counters").flows_created - created;
     let now: u64 = p.memory().values().sum();
@@ -287,7 +287,7 @@ fn flood() -> Value {
         "flows_created": created,
         "syns": SYNS,
         "flows_lost_to_the_flood": again,
-        "seconds": took.as_secs_f64(),
+        "seconds": elapsed.as_secs_f64(),
         "memory_bytes": memory,
         "memory": p.memory(),
     })

@@ -19,11 +19,11 @@ use crate::error::{load_error, program_error};
 
 const PROGRAM: &str = "ackwise_ask";
 /// The program that looks at incoming ACKs.
-const ACKS_PROGRAM: &str = "ackwise_ask_acks";
+const INCOMING_ACKS_PROGRAM: &str = "ackwise_ask_acks";
 
 /// What the sockets ask of their peers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AckRateWish {
+pub enum AckRateRequest {
     /// Nothing: they only announce that they support the option, so that a peer may ask them.
     Nothing,
     /// One ACK for this many segments, 1 to 127.
@@ -56,7 +56,7 @@ pub struct AckRateCounters {
 
 /// The programs on the sockets of a cgroup, attached until this is dropped.
 #[derive(Debug)]
-pub struct AckRateAsker {
+pub struct AckRateRequester {
     bpf: Ebpf,
 }
 
@@ -76,7 +76,7 @@ fn open(cgroup: &Path) -> Result<File, String> {
     Ok(group)
 }
 
-impl AckRateAsker {
+impl AckRateRequester {
     /// The root cgroup, which contains all processes: where version 2 is mounted.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ impl AckRateAsker {
     ///
     /// # Errors
     /// If a number is out of range, there is no such cgroup, or the kernel refuses.
-    pub fn attach(cgroup: &Path, wish: AckRateWish) -> Result<AckRateAsker, Error> {
+    pub fn attach(cgroup: &Path, request: AckRateRequest) -> Result<AckRateRequester, Error> {
         let range = |what, value: u32, most: u32| match value {
             _ if (1..=most).contains(&value) => Ok(()),
             _ => Err(Error::Option {
@@ -113,17 +113,17 @@ impl AckRateAsker {
             }),
         };
         let mut options = sys::aw_ack_rate_options::default();
-        match wish {
-            AckRateWish::Nothing => {}
-            AckRateWish::Segments(segments) => {
+        match request {
+            AckRateRequest::Nothing => {}
+            AckRateRequest::Segments(segments) => {
                 range("segments of an ACK", segments, u32::from(AckRate::MOST))?;
                 options.segments = segments;
             }
-            AckRateWish::PerWindow(acks) => {
+            AckRateRequest::PerWindow(acks) => {
                 range("ACKs of a window", acks, 64)?;
                 options.per_window = acks;
             }
-            AckRateWish::CongestionControl => options.control = 1,
+            AckRateRequest::CongestionControl => options.control = 1,
         }
         let group = open(cgroup).map_err(|why| Error::Cgroup {
             path: cgroup.to_owned(),
@@ -135,12 +135,12 @@ impl AckRateAsker {
             .map_err(|error| load_error(error, 0))?;
         // Links take no flags, and let others attach beside them. The program for ACKs is attached
         // before any connection can ask for it.
-        if wish == AckRateWish::CongestionControl {
+        if request == AckRateRequest::CongestionControl {
             let program: &mut CgroupSkb = bpf
-                .program_mut(ACKS_PROGRAM)
+                .program_mut(INCOMING_ACKS_PROGRAM)
                 .and_then(|program| program.try_into().ok())
-                .ok_or_else(|| Error::Object(format!("program {ACKS_PROGRAM}")))?;
-            let failed = |e| program_error(ACKS_PROGRAM, e);
+                .ok_or_else(|| Error::Object(format!("program {INCOMING_ACKS_PROGRAM}")))?;
+            let failed = |e| program_error(INCOMING_ACKS_PROGRAM, e);
             program.load().map_err(failed)?;
             let ingress = CgroupSkbAttachType::Ingress;
             program
@@ -155,7 +155,7 @@ impl AckRateAsker {
         program
             .attach(&group, CgroupAttachMode::Single)
             .map_err(|e| program_error(PROGRAM, e))?;
-        Ok(AckRateAsker { bpf })
+        Ok(AckRateRequester { bpf })
     }
 
     /// Returns the counters of the programs.

@@ -18,12 +18,12 @@ const KIND: &str = "datapath";
 const DATAPATHS: Service<Status> = Service::new(KIND);
 /// How long a process that is told to stop may take to answer: it first sends what it holds, and
 /// the machine may be busy.
-const ENDING: Duration = Duration::from_secs(15);
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long a process may take from its claim on an interface to its entry in the registry: the
 /// verifier is slow on a busy machine.
-const STARTING: Duration = Duration::from_secs(5);
+const START_TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval at which a process that starts is polled.
-const PAUSE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The registry's record of the process that is attached to an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,12 +73,12 @@ fn key(ifindex: u32) -> Result<Key, Error> {
 
 /// The claim on one interface.
 #[derive(Debug)]
-pub(crate) struct Right {
+pub(crate) struct Claim {
     pub entry: Entry<Holder>,
     pub netns: u64,
 }
 
-impl Right {
+impl Claim {
     /// Claims an interface of the calling thread's network namespace.
     pub(crate) fn take(ifname: &str, ifindex: u32) -> Result<Self, Error> {
         let key = key(ifindex)?;
@@ -141,11 +141,11 @@ pub fn holder(ifname: &str) -> Result<Holder, Error> {
 
 fn ask(holder: &Holder, request: Request) -> Result<Status, Error> {
     let path = registry().socket_path(&holder.key());
-    let patience = match request {
+    let timeout = match request {
         Request::Status { .. } => TIMEOUT,
-        Request::Stop => ENDING,
+        Request::Stop => STOP_TIMEOUT,
     };
-    let answer = DATAPATHS.ask_within(patience, &path, request);
+    let answer = DATAPATHS.ask_within(timeout, &path, request);
     answer.map_err(|error| {
         let why = match error {
             AskError::NotRunning => "nobody listens on its control socket".to_owned(),
@@ -187,7 +187,9 @@ pub fn detach(ifname: &str) -> Result<Option<Stats>, Error> {
                 Ok(true) => return Ok(None),
                 Ok(false) => return Err(error),
                 // A process that starts has claimed the interface, and is not in the list yet.
-                Err(Error::Held { .. }) if began.elapsed() < STARTING => thread::sleep(PAUSE),
+                Err(Error::Held { .. }) if began.elapsed() < START_TIMEOUT => {
+                    thread::sleep(POLL_INTERVAL)
+                }
                 Err(error) => return Err(error),
             },
             Err(error) => return Err(error),
@@ -203,5 +205,5 @@ pub fn detach(ifname: &str) -> Result<Option<Stats>, Error> {
 pub fn clear_up(ifname: &str) -> Result<bool, Error> {
     let missing = || ackwise_netdev::Error::NoInterface(ifname.to_owned());
     let index = ifreq::index_of(ifname).ok_or_else(missing)?;
-    Ok(Right::take(ifname, index)?.sweep(ifname, index))
+    Ok(Claim::take(ifname, index)?.sweep(ifname, index))
 }

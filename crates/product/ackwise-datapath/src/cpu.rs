@@ -17,7 +17,7 @@ use ackwise_netdev::daemon::{Ended, Lifecycle, Worker, drop_realtime};
 
 use crate::sys;
 
-const LOOK: Duration = Duration::from_secs(1);
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 const WORDS: usize = sys::AW_BUSY_CPUS as usize;
 /// The maximum number of CPUs that are distinguished.
 const CPUS: usize = 32 * WORDS;
@@ -55,7 +55,7 @@ struct Cpu {
 }
 
 impl Cpu {
-    fn look(&mut self, now: Ticks) -> bool {
+    fn update(&mut self, now: Ticks) -> bool {
         if let Some(last) = self.last {
             let all = now.all.saturating_sub(last.all);
             // The kernel documents that the idle time of a CPU may decrease.
@@ -75,11 +75,11 @@ impl Cpu {
 
 /// The samples of all CPUs.
 #[derive(Default)]
-struct Looks(Vec<Cpu>);
+struct Samples(Vec<Cpu>);
 
-impl Looks {
+impl Samples {
     /// Takes the text of `/proc/stat`. A CPU that is not in it is offline, and not busy.
-    fn at(&mut self, stat: &str) -> [u32; WORDS] {
+    fn update(&mut self, stat: &str) -> [u32; WORDS] {
         let mut busy = [0; WORDS];
         let mut seen = vec![Cpu::default(); self.0.len()];
         for (cpu, now) in stat.lines().filter_map(ticks) {
@@ -88,7 +88,7 @@ impl Looks {
             }
             seen.resize(seen.len().max(cpu + 1), Cpu::default());
             let mut state = self.0.get(cpu).copied().unwrap_or_default();
-            busy[cpu / 32] |= u32::from(state.look(now)) << (cpu % 32);
+            busy[cpu / 32] |= u32::from(state.update(now)) << (cpu % 32);
             seen[cpu] = state;
         }
         self.0 = seen;
@@ -132,17 +132,17 @@ impl Cpus {
         let (busy, ending) = (Arc::clone(&self.busy), Arc::clone(lifecycle));
         Worker::spawn("ackwise-cpu", Arc::clone(lifecycle), move || {
             drop_realtime();
-            let mut looks = Looks::default();
+            let mut samples = Samples::default();
             let mut text = vec![0; STAT_BYTES];
             loop {
                 // A failed read counts as no CPUs.
                 let read = stat.read_at(&mut text, 0).unwrap_or(0);
-                let found = looks.at(&String::from_utf8_lossy(&text[..read]));
+                let found = samples.update(&String::from_utf8_lossy(&text[..read]));
                 for (word, found) in busy.iter().zip(found) {
                     word.store(found, Ordering::Relaxed);
                 }
-                if ending.wait_stop(LOOK) {
-                    return Ended::Asked;
+                if ending.wait_stop(SAMPLE_INTERVAL) {
+                    return Ended::Requested;
                 }
             }
         })
@@ -166,13 +166,13 @@ mod tests {
 
     /// For each second, whether CPU 0 is busy if it spends its ticks like this.
     fn busy(seconds: &[[u64; 3]]) -> Vec<bool> {
-        let (mut looks, mut sum) = (Looks::default(), [0; 3]);
-        looks.at(&stat(&[(0, sum)]));
-        let look = |second: &[u64; 3]| {
+        let (mut samples, mut sum) = (Samples::default(), [0; 3]);
+        samples.update(&stat(&[(0, sum)]));
+        let is_busy = |second: &[u64; 3]| {
             sum = array::from_fn(|i| sum[i] + second[i]);
-            looks.at(&stat(&[(0, sum)]))[0] == 1
+            samples.update(&stat(&[(0, sum)]))[0] == 1
         };
-        seconds.iter().map(look).collect()
+        seconds.iter().map(is_busy).collect()
     }
 
     #[test]
@@ -194,19 +194,19 @@ mod tests {
 
     #[test]
     fn nothing_is_known_at_first_nor_of_a_cpu_that_was_away() {
-        let mut looks = Looks::default();
+        let mut samples = Samples::default();
         let far = CPUS - 1;
-        assert_eq!(looks.at(&stat(&[(0, [0, 500, 0])])), [0; WORDS]);
-        assert_eq!(looks.at(""), [0; WORDS]);
-        looks.at(&stat(&[(0, [0, 600, 0]), (far, [0; 3]), (CPUS, [0; 3])]));
+        assert_eq!(samples.update(&stat(&[(0, [0, 500, 0])])), [0; WORDS]);
+        assert_eq!(samples.update(""), [0; WORDS]);
+        samples.update(&stat(&[(0, [0, 600, 0]), (far, [0; 3]), (CPUS, [0; 3])]));
         let ran = [0, 100, 0];
-        let now = looks.at(&stat(&[(0, [0, 700, 0]), (far, ran), (CPUS, ran)]));
+        let now = samples.update(&stat(&[(0, [0, 700, 0]), (far, ran), (CPUS, ran)]));
         let mut both = [0; WORDS];
         (both[0], both[WORDS - 1]) = (1, 1 << 31);
         assert_eq!(now, both);
         // Counters that stand still or decrease are no work.
         assert_eq!(
-            looks.at(&stat(&[(0, [0, 700, 0]), (far, [0; 3])])),
+            samples.update(&stat(&[(0, [0, 700, 0]), (far, [0; 3])])),
             [0; WORDS]
         );
     }

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use ackwise_netdev::control::{Listener, Request, Server};
 use ackwise_netdev::daemon::{Daemon, Ended, Lifecycle, Worker};
-use ackwise_netdev::privileges::{Uses, drop_privileges};
+use ackwise_netdev::privileges::{PrivilegedOps, drop_privileges};
 use ackwise_netdev::{Attachment, Interface};
 use ackwise_policy::Config;
 
-use crate::control::{self, Holder, Right, Status};
+use crate::control::{self, Claim, Holder, Status};
 use crate::emit::{FIFO_PRIORITY, Shared};
 use crate::error::check_capabilities;
 use crate::hooks::{Hooks, install};
@@ -24,11 +24,11 @@ use crate::silence::check_silent_drop;
 use crate::{AttachMode, Error, FlowStats, Options, Stats, sys};
 
 /// How often [`Datapath::wait`] checks for the end.
-const POLL: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The maximum number of flows that are read to find the busiest.
 const MAX_FLOWS: usize = 65_536;
 /// Added to the maximum hold when the datapath detaches, to let the last re-emissions pass.
-const DRAIN: Duration = Duration::from_millis(30);
+const DRAIN_TIME: Duration = Duration::from_millis(30);
 
 /// What is released when the datapath detaches.
 struct Attached {
@@ -40,7 +40,7 @@ struct Attached {
     _queues: Option<Worker>,
     /// `None` if the policy does not need to know which CPUs are busy.
     _cpus: Option<Worker>,
-    right: Right,
+    claim: Claim,
     /// The programs that replaced the first ones.
     renewed: Option<Renewed>,
 }
@@ -119,31 +119,31 @@ impl Renewer {
 
 /// Publishes this process in the registry. This needs permission to write there.
 fn register(
-    right: &mut Right,
+    claim: &mut Claim,
     options: &Options,
     interface: &Interface,
     made_clsact: bool,
 ) -> Result<Listener, Error> {
-    right.entry.publish(&Holder {
+    claim.entry.publish(&Holder {
         pid: std::process::id(),
         ifname: interface.name.clone(),
         ifindex: interface.index,
-        netns: right.netns,
+        netns: claim.netns,
         policy: options.policy.to_string(),
         dry_run: options.dry_run,
         made_clsact,
     })?;
-    Ok(right.entry.listen()?)
+    Ok(claim.entry.listen()?)
 }
 
 impl Inner {
     /// Publishes the new policy in the registry.
-    fn republish(&self, right: &mut Right, policy: &Config) -> Result<(), Error> {
-        right.entry.publish(&Holder {
+    fn republish(&self, claim: &mut Claim, policy: &Config) -> Result<(), Error> {
+        claim.entry.publish(&Holder {
             pid: std::process::id(),
             ifname: self.options.ifname.clone(),
             ifindex: self.ifindex,
-            netns: right.netns,
+            netns: claim.netns,
             policy: policy.to_string(),
             dry_run: self.options.dry_run,
             made_clsact: self.made_clsact,
@@ -157,7 +157,7 @@ pub struct Prepared {
     options: Options,
     interface: Interface,
     hooks: Hooks,
-    right: Right,
+    claim: Claim,
     /// `Some` once the process is in the registry.
     listener: Option<Listener>,
     lifecycle: Arc<Lifecycle>,
@@ -184,15 +184,15 @@ impl Prepared {
         check_capabilities()?;
         let interface = Interface::find(&options.ifname)?;
         options.ifname.clone_from(&interface.name);
-        let right = Right::take(&interface.name, interface.index)?;
-        right.sweep(&interface.name, interface.index);
+        let claim = Claim::take(&interface.name, interface.index)?;
+        claim.sweep(&interface.name, interface.index);
         let hooks = install(&options, &interface)?;
         let lifecycle = Lifecycle::new().map_err(Error::system("make an event descriptor"))?;
         Ok(Self {
             options,
             interface,
             hooks,
-            right,
+            claim,
             listener: None,
             lifecycle: Arc::new(lifecycle),
             rate: None,
@@ -253,7 +253,7 @@ impl Prepared {
     /// # Errors
     /// If there is no such user, or the system refuses.
     pub fn drop_privileges(mut self, user: Option<&str>) -> Result<Self, Error> {
-        let uses = Uses {
+        let ops = PrivilegedOps {
             clsact: self.hooks.is_clsact(),
             marks: self.hooks.emitter.marks_packets(),
             maps: true,
@@ -263,13 +263,13 @@ impl Prepared {
             } else {
                 0
             },
-            ..Uses::default()
+            ..PrivilegedOps::default()
         };
         let made_clsact = self.hooks.made_clsact();
-        let registered = register(&mut self.right, &self.options, &self.interface, made_clsact);
+        let registered = register(&mut self.claim, &self.options, &self.interface, made_clsact);
         let dropped = registered.and_then(|listener| {
             self.listener = Some(listener);
-            Ok(drop_privileges(&mut self.right.entry, user, &uses)?)
+            Ok(drop_privileges(&mut self.claim.entry, user, &ops)?)
         });
         dropped.map(|()| self)
     }
@@ -288,7 +288,7 @@ impl Prepared {
             options,
             interface,
             hooks,
-            mut right,
+            mut claim,
             listener,
             lifecycle,
             rate,
@@ -319,13 +319,13 @@ impl Prepared {
             let realtime = options.realtime;
             Worker::spawn("ackwise-release", Arc::clone(&lifecycle), move || {
                 emitter.run(&life, &shared, realtime);
-                Ended::Asked
+                Ended::Requested
             })
             .map_err(Error::system("start the release thread"))?
         };
         let listener = match listener {
             Some(listener) => listener,
-            None => register(&mut right, &options, &interface, made_clsact)?,
+            None => register(&mut claim, &options, &interface, made_clsact)?,
         };
         let inner = Arc::new(Inner {
             policy: Mutex::new(options.policy),
@@ -344,7 +344,7 @@ impl Prepared {
                 worker,
                 _queues: queues,
                 _cpus: cpus,
-                right,
+                claim,
                 renewed: None,
             })),
             last: Mutex::new(None),
@@ -390,14 +390,14 @@ impl Datapath {
     /// Returns whether the interface still exists.
     #[must_use]
     pub fn interface_alive(&self) -> bool {
-        !self.inner.shared.gone.load(Ordering::Acquire)
+        !self.inner.shared.interface_gone.load(Ordering::Acquire)
     }
 
     /// Returns why the datapath has ended, if it has.
     #[must_use]
     pub fn ended(&self) -> Option<Ended> {
         if lock(&self.inner.attached).is_none() {
-            return Some(Ended::Asked);
+            return Some(Ended::Requested);
         }
         if !self.interface_alive() {
             return Some(Ended::InterfaceGone);
@@ -416,7 +416,7 @@ impl Datapath {
             if ended.is_some() || left.is_zero() {
                 return ended;
             }
-            std::thread::sleep(left.min(POLL));
+            std::thread::sleep(left.min(POLL_INTERVAL));
         }
     }
 
@@ -552,7 +552,7 @@ impl Inner {
             attach_fallback: self.fallback.clone(),
             dry_run: self.options.dry_run,
             paused: shared.paused.load(Ordering::Relaxed),
-            interface_alive: !shared.gone.load(Ordering::Acquire),
+            interface_alive: !shared.interface_gone.load(Ordering::Acquire),
             realtime: shared.realtime.load(Ordering::Relaxed),
             uptime_s: self.started.elapsed().as_secs_f64(),
             ..Stats::default()
@@ -601,7 +601,7 @@ impl Inner {
         let pauses = is_in_the_way && !self.shared.paused.load(Ordering::SeqCst);
         if pauses {
             self.pause(true)?;
-            std::thread::sleep(self.options.hold_max + DRAIN);
+            std::thread::sleep(self.options.hold_max + DRAIN_TIME);
         }
         let is_ending = || self.shared.ending.load(Ordering::SeqCst);
         let new = renewal.load(&policy, || !is_ending());
@@ -627,7 +627,7 @@ impl Inner {
         }
         attached.renewed = Some(new);
         *lock(&self.policy) = policy;
-        self.republish(&mut attached.right, &policy)
+        self.republish(&mut attached.claim, &policy)
     }
 
     /// Makes a renewal in progress fail soon.
@@ -638,7 +638,7 @@ impl Inner {
     /// Makes the programs hold nothing until the next heartbeat.
     fn hold_nothing(&self, programs: &mut Programs) -> Result<(), Error> {
         let queue_replaced = u32::from(self.shared.queue_replaced.load(Ordering::SeqCst));
-        programs.say(sys::aw_control {
+        programs.write_control(sys::aw_control {
             queue_replaced,
             ..Default::default()
         })
@@ -657,8 +657,8 @@ impl Inner {
         // that are still attached.
         self.shared.quiesce.store(true, Ordering::SeqCst);
         self.hold_nothing(&mut attached.programs)?;
-        if !self.options.dry_run && !self.shared.is_way_gone() {
-            std::thread::sleep(self.options.hold_max + DRAIN);
+        if !self.options.dry_run && !self.shared.cannot_reemit() {
+            std::thread::sleep(self.options.hold_max + DRAIN_TIME);
         }
         attached.worker.stop_and_join();
         let stats = self.read(&attached.programs)?;

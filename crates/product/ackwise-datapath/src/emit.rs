@@ -21,9 +21,9 @@ use crate::cpu::Cpus;
 use crate::egress::Egress;
 use crate::sys;
 
-const HEARTBEAT: Duration = Duration::from_millis(100);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(100);
 /// If the process stops for longer than this, nothing is held any more.
-const ALIVE: Duration = Duration::from_millis(500);
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_millis(500);
 /// The real-time priority of the re-emitting thread.
 pub(crate) const FIFO_PRIORITY: u32 = 10;
 
@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     pub(crate) quiesce: AtomicBool,
     /// Hold nothing while this is set.
     pub(crate) paused: AtomicBool,
-    pub(crate) gone: AtomicBool,
+    pub(crate) interface_gone: AtomicBool,
     /// Whether the TAP device through which held ACKs come back was deleted or taken down.
     pub(crate) device_gone: AtomicBool,
     /// Whether renewals of the policy's parameters are no longer wanted.
@@ -51,8 +51,8 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Whether held ACKs can no longer leave.
-    pub(crate) fn is_way_gone(&self) -> bool {
-        self.gone.load(Ordering::Acquire) || self.device_gone.load(Ordering::Acquire)
+    pub(crate) fn cannot_reemit(&self) -> bool {
+        self.interface_gone.load(Ordering::Acquire) || self.device_gone.load(Ordering::Acquire)
     }
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Emitter {
     pub(crate) ring: RingBuf<MapData>,
     pub(crate) control: Array<MapData, sys::aw_control>,
     /// The control values, written with each heartbeat.
-    pub(crate) said: sys::aw_control,
+    pub(crate) control_values: sys::aw_control,
     /// `None` if nothing needs to know who fills the link.
     pub(crate) egress: Option<Egress>,
     /// `None` if the policy does not use it.
@@ -91,8 +91,8 @@ impl Emitter {
         if realtime {
             shared.realtime.store(fifo(), Ordering::Relaxed);
         }
-        let mut beat = Instant::now();
-        self.beat(lifecycle, shared);
+        let mut last_heartbeat = Instant::now();
+        self.heartbeat(lifecycle, shared);
         loop {
             let mut fd = libc::pollfd {
                 fd: self.ring.as_raw_fd(),
@@ -105,39 +105,40 @@ impl Emitter {
             if lifecycle.should_stop() {
                 return;
             }
-            if beat.elapsed() >= HEARTBEAT {
-                beat = Instant::now();
-                self.look(shared);
-                self.beat(lifecycle, shared);
+            if last_heartbeat.elapsed() >= HEARTBEAT_INTERVAL {
+                last_heartbeat = Instant::now();
+                self.check_interface(shared);
+                self.heartbeat(lifecycle, shared);
             }
         }
     }
 
-    fn beat(&mut self, lifecycle: &Lifecycle, shared: &Shared) {
+    fn heartbeat(&mut self, lifecycle: &Lifecycle, shared: &Shared) {
         let quiet = || {
             let flags = [&shared.quiesce, &shared.paused];
-            flags.iter().any(|flag| flag.load(Ordering::SeqCst)) || shared.is_way_gone()
+            flags.iter().any(|flag| flag.load(Ordering::SeqCst)) || shared.cannot_reemit()
         };
         if lifecycle.is_frozen() || quiet() {
             if let Some(egress) = &self.egress {
-                egress.rest();
+                egress.pause();
             }
             return;
         }
         let now = monotonic_ns();
-        let until = now + u64::try_from(ALIVE.as_nanos()).unwrap_or(u64::MAX);
-        match self.egress.as_mut().map(|egress| egress.look(now / 1000)) {
+        let until = now + u64::try_from(HEARTBEAT_TIMEOUT.as_nanos()).unwrap_or(u64::MAX);
+        match self.egress.as_mut().map(|egress| egress.sample(now / 1000)) {
             Some(Ok(shared_us)) => {
-                self.said.shared_us = shared_us;
-                self.said.shared_until_ns = until;
+                self.control_values.shared_us = shared_us;
+                self.control_values.shared_until_ns = until;
             }
             Some(Err(e)) => tracing::debug!("who fills the link is not known: {e}"),
             None => {}
         }
         if let Some(cpus) = &self.cpus {
-            self.said.busy_cpus = cpus.busy();
+            self.control_values.busy_cpus = cpus.busy();
         }
-        self.said.queue_replaced = u32::from(shared.queue_replaced.load(Ordering::SeqCst));
+        self.control_values.queue_replaced =
+            u32::from(shared.queue_replaced.load(Ordering::SeqCst));
         self.hold_until(until);
         // Somebody may have stopped the holding just before this.
         if quiet() {
@@ -147,23 +148,25 @@ impl Emitter {
 
     /// Checks that the interface is still in this network namespace and that the TAP device is up.
     /// If not, nothing can be re-emitted, so the programs are told to hold nothing.
-    fn look(&mut self, shared: &Shared) {
-        if shared.is_way_gone() {
+    fn check_interface(&mut self, shared: &Shared) {
+        if shared.cannot_reemit() {
             return;
         }
-        let gone = !exists(self.ifindex);
+        let interface_gone = !exists(self.ifindex);
         let device_gone = matches!(&self.injection, Injection::Tap(device) if !device.is_up());
-        if gone || device_gone {
+        if interface_gone || device_gone {
             self.hold_until(0);
             shared.device_gone.store(device_gone, Ordering::SeqCst);
-            shared.gone.store(gone, Ordering::SeqCst);
+            shared
+                .interface_gone
+                .store(interface_gone, Ordering::SeqCst);
         }
     }
 
     /// Lets the programs hold ACKs until the given time.
     fn hold_until(&mut self, alive_until_ns: u64) {
-        self.said.alive_until_ns = alive_until_ns;
-        if let Err(e) = self.control.set(0, self.said, 0) {
+        self.control_values.alive_until_ns = alive_until_ns;
+        if let Err(e) = self.control.set(0, self.control_values, 0) {
             tracing::warn!("heartbeat: {e}; no ACK is held until it works again");
         }
     }
@@ -202,7 +205,7 @@ impl Emitter {
             }
         }
         if refused {
-            self.look(shared);
+            self.check_interface(shared);
         }
     }
 }

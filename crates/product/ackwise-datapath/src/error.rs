@@ -224,7 +224,7 @@ pub(crate) fn check_capabilities() -> Result<(), Error> {
 /// The capabilities that attaching needs and this process lacks.
 fn missing_capabilities() -> String {
     // (name, bit): linux/capability.h
-    const NEEDED: [(&str, u32); 4] = [
+    const REQUIRED_CAPABILITIES: [(&str, u32); 4] = [
         ("CAP_NET_ADMIN", 12),
         ("CAP_NET_RAW", 13),
         ("CAP_PERFMON", 38),
@@ -238,7 +238,7 @@ fn missing_capabilities() -> String {
         .unwrap_or(0);
     // CAP_SYS_ADMIN stands in for CAP_BPF and CAP_PERFMON.
     let admin = have & 1 << 21 != 0;
-    let missing: Vec<_> = NEEDED
+    let missing: Vec<_> = REQUIRED_CAPABILITIES
         .iter()
         .filter(|(_, bit)| have & 1 << bit == 0 && !(admin && *bit >= 38))
         .map(|(name, _)| *name)

@@ -143,9 +143,9 @@ fn emitter(
         ifindex,
         ring: RingBuf::try_from(ring)?,
         control: control_map(programs)?,
-        said: sys::aw_control::default(),
+        control_values: sys::aw_control::default(),
         egress: options
-            .asks_uplink()
+            .counts_egress()
             .then(|| egress(programs))
             .transpose()?,
         cpus: options.policy.policy().reads_busy().then(Cpus::new),
@@ -158,7 +158,7 @@ fn control_map(programs: &mut Programs) -> Result<Array<MapData, sys::aw_control
     let Map::Array(data) = map(&mut programs.bpf, "control")? else {
         return Err(Error::Object("map control".into()));
     };
-    Ok(Array::try_from(second_handle(data)?)?)
+    Ok(Array::try_from(clone_map(data)?)?)
 }
 
 /// Returns a second handle on the counters, for the thread that samples what leaves.
@@ -166,11 +166,11 @@ fn egress(programs: &mut Programs) -> Result<Egress, Error> {
     let Map::PerCpuArray(data) = map(&mut programs.bpf, "counters")? else {
         return Err(Error::Object("map counters".into()));
     };
-    let counters = PerCpuArray::try_from(second_handle(data)?)?;
+    let counters = PerCpuArray::try_from(clone_map(data)?)?;
     Ok(Egress::new(counters))
 }
 
-fn second_handle(data: &MapData) -> Result<Map, Error> {
+fn clone_map(data: &MapData) -> Result<Map, Error> {
     let fd = data
         .fd()
         .as_fd()

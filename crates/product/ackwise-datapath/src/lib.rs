@@ -30,7 +30,7 @@ mod silence;
 mod stats;
 pub mod sys;
 
-pub use ack_rate::{AckRateAsker, AckRateCounters, AckRateWish};
+pub use ack_rate::{AckRateCounters, AckRateRequest, AckRateRequester};
 pub use ackwise_netdev::AttachMode;
 pub use ackwise_netdev::daemon::Ended;
 pub use datapath::{Datapath, Prepared, Renewer};

@@ -147,7 +147,7 @@ impl Options {
 
     /// Whether the programs count what leaves besides the ACKs. At the sender the ACKs arrive, so
     /// what leaves there does not share their path.
-    pub(crate) fn asks_uplink(&self) -> bool {
+    pub(crate) fn counts_egress(&self) -> bool {
         !self.fair_queue && self.position != Position::Sender
     }
 
@@ -261,7 +261,7 @@ impl Options {
         o.ifindex = ifindex;
         o.clsact = u8::from(clsact);
         o.dry_run = u8::from(self.dry_run);
-        o.uplink = u8::from(self.asks_uplink());
+        o.uplink = u8::from(self.counts_egress());
         if self.position != Position::Sender {
             o.ack_priority = self.ack_priority;
         }

@@ -190,14 +190,14 @@ impl Programs {
     pub fn keep_alive(&mut self, how_long: Duration) -> Result<(), Error> {
         let alive_until_ns =
             monotonic_ns() + u64::try_from(how_long.as_nanos()).unwrap_or(u64::MAX);
-        self.say(sys::aw_control {
+        self.write_control(sys::aw_control {
             alive_until_ns,
             ..Default::default()
         })
     }
 
     /// Writes the heartbeat and the other control values.
-    pub(crate) fn say(&mut self, control: sys::aw_control) -> Result<(), Error> {
+    pub(crate) fn write_control(&mut self, control: sys::aw_control) -> Result<(), Error> {
         let mut map: Array<_, sys::aw_control> = Array::try_from(map(&mut self.bpf, "control")?)?;
         Ok(map.set(0, control, 0)?)
     }

@@ -19,7 +19,7 @@ use crate::{Error, sys};
 /// The section of the constants, which is also the name of their map.
 const CONSTANTS: &str = ".rodata";
 /// How long loading may take: the verifier walks every path.
-const PATIENCE: Duration = Duration::from_secs(30);
+const LOAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The process that loads programs for the existing maps.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Renewal {
         let params = policy.policy().params().iter();
         let values = params.map(|param| policy.raw().param[param.index]);
         let request: Vec<u8> = values.flat_map(u32::to_ne_bytes).collect();
-        let loaded = self.helper.ask(&request, PATIENCE, is_wanted);
+        let loaded = self.helper.ask(&request, LOAD_TIMEOUT, is_wanted);
         let loaded = loaded.map_err(Error::system("load the programs with other parameters"))?;
         let [data, acks]: [OwnedFd; 2] = loaded
             .try_into()

@@ -66,13 +66,13 @@ fn check(mode: AttachMode, options: sys::aw_silence_options) -> Result<(), Error
     )?;
     let socket = PacketSocket::open(Interface::find(&device.name)?, MARK)?;
     let sent = socket.send(&[PACKET]);
-    let left = left(&device);
-    if sent.packets == 1 && !left {
+    let was_sent = was_sent(&device);
+    if sent.packets == 1 && !was_sent {
         return Ok(());
     }
     Err(Error::NotSilent {
         release: release(),
-        what: if left {
+        what: if was_sent {
             "it sends such a packet all the same"
         } else {
             "it reports such a packet to the socket as lost"
@@ -82,7 +82,7 @@ fn check(mode: AttachMode, options: sys::aw_silence_options) -> Result<(), Error
 
 /// Whether the packet was sent to the device. Others may arrive: where `/proc/sys` is read-only, as
 /// in a container, the device has IPv6, and the kernel announces itself on it.
-fn left(device: &TunDevice) -> bool {
+fn was_sent(device: &TunDevice) -> bool {
     let mut buffer = [0; 1500];
     while let Ok(Some(len)) = device.recv(&mut buffer) {
         if buffer[..len] == PACKET {
@@ -117,24 +117,24 @@ mod tests {
             })
         };
         verdict(0).unwrap();
-        const PIPE: u32 = 3; // TC_ACT_PIPE: the packet goes on
-        let error = verdict(PIPE).unwrap_err().to_string();
+        const TC_ACT_PIPE: u32 = 3; // TC_ACT_PIPE: the packet goes on
+        let error = verdict(TC_ACT_PIPE).unwrap_err().to_string();
         assert!(error.contains("all the same"), "{error}");
     }
 
     #[test]
     fn s2_a_silent_drop_is_told_from_one_that_the_sender_hears_of() {
-        const SHOT: u32 = 2; // TC_ACT_SHOT
-        const PIPE: u32 = 3; // TC_ACT_PIPE: the packet goes on
+        const TC_ACT_SHOT: u32 = 2; // TC_ACT_SHOT
+        const TC_ACT_PIPE: u32 = 3; // TC_ACT_PIPE: the packet goes on
         for mode in [AttachMode::Tcx, AttachMode::Clsact] {
             let of = |verdict| {
                 let options = sys::aw_silence_options { verdict };
                 Netns::new().run(|| check(mode, options))
             };
             of(0).unwrap();
-            let error = of(SHOT).unwrap_err().to_string();
+            let error = of(TC_ACT_SHOT).unwrap_err().to_string();
             assert!(error.contains("as lost"), "{error}");
-            let error = of(PIPE).unwrap_err().to_string();
+            let error = of(TC_ACT_PIPE).unwrap_err().to_string();
             assert!(error.contains("all the same"), "{error}");
         }
     }

@@ -10,7 +10,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
 
 use ackwise_datapath::{
-    AckBox, AckBoxCounts, AckBoxRules, AckRateAsker, AckRateCounters, AckRateWish, Datapath,
+    AckBox, AckBoxCounts, AckBoxRules, AckRateCounters, AckRateRequest, AckRateRequester, Datapath,
     Options,
 };
 use ackwise_headers::{checksum, protocol};
@@ -28,8 +28,8 @@ use common::{
 const PERMITTED: [u8; 4] = [254, 4, 0x16, 0x3a];
 const CAPABLE: [u8; 4] = [254, 4, 0x00, 0xac];
 
-fn asker(cgroup: &Cgroup) -> AckRateAsker {
-    AckRateAsker::attach(&cgroup.path, AckRateWish::CongestionControl)
+fn asker(cgroup: &Cgroup) -> AckRateRequester {
+    AckRateRequester::attach(&cgroup.path, AckRateRequest::CongestionControl)
         .unwrap_or_else(|e| panic!("{e}"))
 }
 
@@ -41,7 +41,7 @@ const WINDOW: u16 = 20;
 /// A sender with more data than any test takes, whose window is full.
 struct Trace<'a> {
     peer: Peer<'a>,
-    asker: &'a AckRateAsker,
+    asker: &'a AckRateRequester,
     /// The ends of the segments that arrived, as offsets in the stream, in order.
     ends: Vec<u32>,
     /// How many of the segments are acknowledged.
@@ -49,7 +49,7 @@ struct Trace<'a> {
 }
 
 impl<'a> Trace<'a> {
-    fn open(far: &'a Wire, asker: &'a AckRateAsker, syn: &[u8], rto_min: &str) -> Trace<'a> {
+    fn open(far: &'a Wire, asker: &'a AckRateRequester, syn: &[u8], rto_min: &str) -> Trace<'a> {
         let route = format!("initcwnd {WINDOW} rto_min {rto_min}");
         let mut peer = Peer::connect(far, &route, syn);
         peer.write(80);
@@ -66,7 +66,7 @@ impl<'a> Trace<'a> {
     /// The options of the next segments.
     fn next(&mut self, segments: usize) -> Vec<Option<AckRate>> {
         let frames = self.peer.expect(segments);
-        let mut said = Vec::new();
+        let mut options = Vec::new();
         for frame in &frames {
             let seg = Seg::read(&frame.bytes).expect("a segment");
             assert!(common::checksum_is_right(&frame.bytes));
@@ -74,9 +74,9 @@ impl<'a> Trace<'a> {
             if self.ends.last().is_none_or(|last| end > *last) {
                 self.ends.push(end);
             }
-            said.push(AckRate::find(&seg.options));
+            options.push(AckRate::find(&seg.options));
         }
-        said
+        options
     }
 
     /// An ACK of this many segments in total.
@@ -97,9 +97,9 @@ impl<'a> Trace<'a> {
             self.send(&self.ack(*segments).frame());
             let new = segments.saturating_sub(self.acked);
             self.acked = self.acked.max(*segments);
-            let said = self.next(new);
+            let options = self.next(new);
             assert_eq!(
-                said,
+                options,
                 vec![ratio.map(AckRate::Every); new],
                 "after ACK {segments}"
             );
@@ -266,7 +266,7 @@ enum Packets {
 struct Ends {
     from: TcpStream,
     to: TcpStream,
-    asker: AckRateAsker,
+    asker: AckRateRequester,
     thinner: Datapath,
     /// The box at the sender's interface.
     ack_box: AckBox,
@@ -384,7 +384,7 @@ fn on_one_cpu() {
 }
 
 /// The ratios that were announced, in order.
-fn told(frames: &[Frame]) -> Vec<u8> {
+fn ack_ratios(frames: &[Frame]) -> Vec<u8> {
     let mut ratios = Vec::new();
     for frame in frames {
         let Some(seg) = Seg::read(&frame.bytes).filter(|seg| seg.dport == 80) else {
@@ -436,7 +436,7 @@ fn lost_acks_make_the_receiver_send_fewer() {
             let mut all: Vec<u8> = Vec::new();
             eventually("the ratio that is waited for", || {
                 ends.send(MB / 4);
-                all.extend(told(&far.drain(ms(0))));
+                all.extend(ack_ratios(&far.drain(ms(0))));
                 wanted(&all)
             });
             all
@@ -477,7 +477,7 @@ fn a_listener_that_does_not_know_it_changes_nothing() {
         assert!(acks.dropped > 0, "{acks:?}");
         assert_eq!(acks.skipped, 0, "nobody agreed on the bit");
         assert_eq!((found.agreed, found.acks, found.segments), (0, 0, 0));
-        assert!(told(&far.drain(ms(50))).is_empty());
+        assert!(ack_ratios(&far.drain(ms(50))).is_empty());
         ends.thinner.detach().expect("detach");
     });
 }
@@ -486,13 +486,13 @@ fn a_listener_that_does_not_know_it_changes_nothing() {
 
 /// The result of a transfer.
 #[derive(Debug)]
-struct Came {
+struct TransferResult {
     mbit_s: f64,
     /// Packets that the receiver's interface, whose queue is short, was to send.
     acks: u64,
     dropped: u64,
     lost: u64,
-    told: u64,
+    requests: u64,
 }
 
 /// The first number after this word.
@@ -507,7 +507,7 @@ fn number(text: &str, word: &str) -> u64 {
 }
 
 /// 30 MB over 20 Mbit/s and 40 ms, whose ACKs have 100 kbit/s and a queue of 20.
-fn over_a_thin_uplink(control: bool) -> Came {
+fn over_a_thin_uplink(control: bool) -> TransferResult {
     const BYTES: usize = 30 * MB;
     let pair = Pair::new();
     pair.run(|_, _| {
@@ -541,7 +541,7 @@ fn over_a_thin_uplink(control: bool) -> Came {
             to.read_exact(&mut got).expect("read");
             assert!(got == sent, "other bytes");
         });
-        let took = start.elapsed();
+        let elapsed = start.elapsed();
         let queue = pair.far.run(|| output("tc", "-s qdisc show dev aw1"));
         let (left, dropped) = (number(&queue, "bytes "), number(&queue, "(dropped "));
         let acks = left + dropped;
@@ -550,12 +550,12 @@ fn over_a_thin_uplink(control: bool) -> Came {
         if let Some(thinner) = thinner {
             thinner.detach().expect("detach");
         }
-        Came {
-            mbit_s: 8e-6 * BYTES as f64 / took.as_secs_f64(),
+        TransferResult {
+            mbit_s: 8e-6 * BYTES as f64 / elapsed.as_secs_f64(),
             acks,
             dropped,
             lost: counters.lost,
-            told: counters.asked,
+            requests: counters.asked,
         }
     })
 }
@@ -570,7 +570,7 @@ fn a_short_queue_of_a_thin_uplink_drops_fewer_acks() {
         let each = format!("{without:?}\n{with:?}");
         println!("{each}");
         assert!(without.dropped > 1000, "{each}");
-        assert!(with.told > 2 && with.lost > 2, "{each}");
+        assert!(with.requests > 2 && with.lost > 2, "{each}");
         assert!(with.acks < without.acks / 2, "{each}");
         assert!(4 * with.dropped < without.dropped, "{each}");
         assert!(with.mbit_s > 0.9 * without.mbit_s, "{each}");

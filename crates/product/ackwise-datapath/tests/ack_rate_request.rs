@@ -6,7 +6,7 @@ mod common;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-use ackwise_datapath::{AckRateAsker, AckRateWish, Datapath, Error, Options, Position};
+use ackwise_datapath::{AckRateRequest, AckRateRequester, Datapath, Error, Options, Position};
 use ackwise_policy::AckRate;
 use common::cgroup::Cgroup;
 use common::{Flow, Pair, SYN, Seg, Wire, alone, eventually, ip, ms, no_checksum_offload};
@@ -35,8 +35,8 @@ fn started(near: &Wire, far: &Wire) -> Flow {
 }
 
 /// Sends data that carry this request.
-fn ask(flow: &mut Flow, far: &Wire, said: AckRate) {
-    flow.like.options = said.bytes().to_vec();
+fn ask(flow: &mut Flow, far: &Wire, seen: AckRate) {
+    flow.like.options = seen.bytes().to_vec();
     let padded = flow.like.options.len().next_multiple_of(4);
     flow.like.options.resize(padded, 1);
     flow.data(far);
@@ -74,9 +74,9 @@ fn the_datapath_sends_one_ack_for_as_many_segments_as_are_asked_for() {
         let requests = || datapath.stats().expect("stats").ack_rate_requests;
         assert_eq!(requests(), 0);
         assert_eq!(leave(&mut flow, near, far, 20), 20, "nobody has asked");
-        let heard = |flow: &mut Flow, said| {
+        let heard = |flow: &mut Flow, seen| {
             let before = requests();
-            ask(flow, far, said);
+            ask(flow, far, seen);
             eventually("the request arrives", || requests() == before + 1);
             let frame = flow.ack().frame();
             near.send(&frame);
@@ -129,39 +129,39 @@ fn only_a_receiver_with_every_n_obeys() {
 
 /// The options of the TCP segments that passed, and how many of each there were.
 #[derive(Debug, Default)]
-struct Said {
+struct SeenOptions {
     syns: Vec<Option<AckRate>>,
     requests: Vec<AckRate>,
     data: usize,
     largest: usize,
 }
 
-impl Said {
-    fn look(&mut self, frames: Vec<common::Frame>) {
+impl SeenOptions {
+    fn record(&mut self, frames: Vec<common::Frame>) {
         for frame in frames {
             let Some(seg) = Seg::read(&frame.bytes).filter(|s| s.sport == 80 || s.dport == 80)
             else {
                 continue;
             };
-            let said = AckRate::find(&seg.options);
+            let seen = AckRate::find(&seg.options);
             if seg.flags & SYN != 0 {
                 let at = seg
                     .options
                     .windows(4)
                     .filter(|four| *four == [254, 4, 0, 0xac]);
-                assert_eq!(at.count() == 1, said == Some(AckRate::Capable), "{seg:?}");
-                self.syns.push(said);
+                assert_eq!(at.count() == 1, seen == Some(AckRate::Capable), "{seg:?}");
+                self.syns.push(seen);
                 continue;
             }
-            if let Some(said) = said {
+            if let Some(seen) = seen {
                 assert!(seg.payload > 0, "a pure ACK asks for nothing: {seg:?}");
-                let AckRate::Every(segments) = said else {
-                    panic!("{said:?}");
+                let AckRate::Every(segments) = seen else {
+                    panic!("{seen:?}");
                 };
                 let bytes = [254, 5, 0, 0xac, segments << 1];
-                assert_eq!(*said.bytes(), bytes, "as the draft has it");
+                assert_eq!(*seen.bytes(), bytes, "as the draft has it");
                 assert!(seg.options.windows(5).any(|five| five == bytes), "{seg:?}");
-                self.requests.push(said);
+                self.requests.push(seen);
             }
             self.data += usize::from(seg.payload > 0);
             self.largest = self.largest.max(seg.payload);
@@ -176,8 +176,8 @@ fn transfer(
     pair: &Pair,
     far: &Wire,
     listener_knows: bool,
-    wish: AckRateWish,
-) -> (Said, AckRateAsker) {
+    request: AckRateRequest,
+) -> (SeenOptions, AckRateRequester) {
     no_checksum_offload("aw0");
     pair.far.run(|| {
         ip("addr add 198.18.7.2/24 dev aw1");
@@ -191,23 +191,23 @@ fn transfer(
     };
     let early = (!listener_knows).then(listen);
     let cgroup = Cgroup::enter();
-    let asker = AckRateAsker::attach(&cgroup.path, wish).unwrap_or_else(|e| panic!("{e}"));
+    let asker = AckRateRequester::attach(&cgroup.path, request).unwrap_or_else(|e| panic!("{e}"));
     let server = early.unwrap_or_else(listen);
     let mut from = TcpStream::connect("198.18.7.2:80").expect("connect");
     let (mut to, _) = server.accept().expect("accept");
     to.set_read_timeout(Some(ms(60_000))).expect("a timeout");
-    let mut said = Said::default();
+    let mut seen = SeenOptions::default();
     for turn in 0..100_u8 {
         let sent = vec![turn; 20_000];
         from.write_all(&sent).expect("write");
         let mut got = vec![0; sent.len()];
         to.read_exact(&mut got).expect("read");
         assert_eq!(got, sent);
-        said.look(far.drain(ms(0)));
+        seen.record(far.drain(ms(0)));
     }
-    said.look(far.drain(ms(50)));
+    seen.record(far.drain(ms(50)));
     drop(cgroup);
-    (said, asker)
+    (seen, asker)
 }
 
 #[test]
@@ -215,13 +215,13 @@ fn the_kernel_asks_as_the_draft_says() {
     let _alone = alone();
     let pair = Pair::new();
     pair.run(|_, far| {
-        let (said, asker) = transfer(&pair, far, true, AckRateWish::Segments(8));
-        assert_eq!(said.syns, [Some(AckRate::Capable); 2], "SYN and SYN-ACK");
-        assert!(!said.requests.is_empty(), "{said:?}");
-        assert!(said.requests.iter().all(|said| *said == AckRate::Every(8)));
+        let (seen, asker) = transfer(&pair, far, true, AckRateRequest::Segments(8));
+        assert_eq!(seen.syns, [Some(AckRate::Capable); 2], "SYN and SYN-ACK");
+        assert!(!seen.requests.is_empty(), "{seen:?}");
+        assert!(seen.requests.iter().all(|seen| *seen == AckRate::Every(8)));
         // A request ends when it is acknowledged, and segments are then as large as before.
-        assert!(said.requests.len() < said.data / 4, "{said:?}");
-        assert_eq!(said.largest, 548, "600 less IP, TCP and timestamps");
+        assert!(seen.requests.len() < seen.data / 4, "{seen:?}");
+        assert_eq!(seen.largest, 548, "600 less IP, TCP and timestamps");
         let counters = asker.counters().expect("counters");
         assert_eq!((counters.offered, counters.agreed), (2, 2));
         assert!(
@@ -237,9 +237,9 @@ fn a_receiver_that_does_not_know_the_option_is_not_asked() {
     let _alone = alone();
     let pair = Pair::new();
     pair.run(|_, far| {
-        let (said, asker) = transfer(&pair, far, false, AckRateWish::Segments(8));
-        assert_eq!(said.syns, [Some(AckRate::Capable), None], "SYN and SYN-ACK");
-        assert_eq!(said.requests, []);
+        let (seen, asker) = transfer(&pair, far, false, AckRateRequest::Segments(8));
+        assert_eq!(seen.syns, [Some(AckRate::Capable), None], "SYN and SYN-ACK");
+        assert_eq!(seen.requests, []);
         let counters = asker.counters().expect("counters");
         assert_eq!((counters.agreed, counters.asked), (0, 0));
     });
@@ -250,9 +250,9 @@ fn who_only_says_that_it_knows_asks_for_nothing() {
     let _alone = alone();
     let pair = Pair::new();
     pair.run(|_, far| {
-        let (said, asker) = transfer(&pair, far, true, AckRateWish::Nothing);
-        assert_eq!(said.syns, [Some(AckRate::Capable); 2]);
-        assert_eq!(said.requests, []);
+        let (seen, asker) = transfer(&pair, far, true, AckRateRequest::Nothing);
+        assert_eq!(seen.syns, [Some(AckRate::Capable); 2]);
+        assert_eq!(seen.requests, []);
         assert_eq!(asker.counters().expect("counters").agreed, 2);
     });
 }
@@ -270,9 +270,9 @@ fn what_the_kernel_asks_the_datapath_obeys() {
             options.hold_min = ms(10);
             Datapath::attach(options).unwrap_or_else(|e| panic!("{e}"))
         });
-        let (said, _asker) = transfer(&pair, far, true, AckRateWish::Segments(8));
+        let (seen, _asker) = transfer(&pair, far, true, AckRateRequest::Segments(8));
         let stats = datapath.detach().expect("detach");
-        assert!(!said.requests.is_empty());
+        assert!(!seen.requests.is_empty());
         assert!(stats.ack_rate_requests > 0, "{stats:#?}");
         assert!(
             stats.withheld > 50,

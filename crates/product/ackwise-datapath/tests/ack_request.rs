@@ -78,26 +78,26 @@ fn send(transfer: &mut Transfer, segments: usize) {
 }
 
 /// Which of the data segments ask, in order of arrival.
-fn asks(frames: &[Frame]) -> Vec<bool> {
+fn requests_ack(frames: &[Frame]) -> Vec<bool> {
     let data = |frame: &&Frame| {
         Seg::read(&frame.bytes).is_some_and(|seg| seg.sport == 80 && seg.payload > 0)
     };
-    let asks = |frame: &Frame| {
+    let requests_ack = |frame: &Frame| {
         let reserved = frame.bytes[14 + 20 + 12] & 0x0f;
         assert!(matches!(reserved, 0 | 8), "{reserved:#x}: one bit at most");
         assert!(common::checksum_is_right(&frame.bytes));
         reserved == 8
     };
-    frames.iter().filter(data).map(asks).collect()
+    frames.iter().filter(data).map(requests_ack).collect()
 }
 
 fn arrived(far: &Wire, segments: usize) -> Vec<bool> {
-    let mut asked = Vec::new();
+    let mut requests = Vec::new();
     eventually("the segments are captured", || {
-        asked.extend(asks(&far.tcp(ms(1))));
-        asked.len() >= segments
+        requests.extend(requests_ack(&far.tcp(ms(1))));
+        requests.len() >= segments
     });
-    asked
+    requests
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn the_last_segment_of_a_window_asks() {
         // Fewer segments than the window has: none is the last that it allows.
         send(&mut transfer, FIRST - 1);
         assert_eq!(arrived(far, FIRST - 1), [false; FIRST - 1]);
-        let mut asked = 0;
+        let mut requests = 0;
         // An ACK that arrives meanwhile makes room: then none of the segments is the last.
         eventually("three windows that are filled at once", || {
             let mut transfer = Transfer::connect(&pair);
@@ -119,9 +119,9 @@ fn the_last_segment_of_a_window_asks() {
             send(&mut transfer, FIRST);
             let seen = arrived(far, FIRST);
             assert_eq!(seen[..FIRST - 1], [false; FIRST - 1]);
-            asked += u64::from(seen[FIRST - 1]);
-            assert_eq!(asker.stats().expect("stats").ack_requests, asked);
-            asked >= 3
+            requests += u64::from(seen[FIRST - 1]);
+            assert_eq!(asker.stats().expect("stats").ack_requests, requests);
+            requests >= 3
         });
         asker.detach().expect("detach");
     });
@@ -150,9 +150,9 @@ fn windows(ask: bool, obey: bool) -> (Stats, Duration) {
         let mut transfer = ready(&pair);
         let start = Instant::now();
         send(&mut transfer, 300);
-        let took = start.elapsed();
+        let elapsed = start.elapsed();
         asker.detach().expect("detach");
-        (thinner.detach().expect("detach"), took)
+        (thinner.detach().expect("detach"), elapsed)
     })
 }
 
@@ -167,15 +167,15 @@ fn the_receiver_answers_at_once() {
     // A busy machine makes it longer, never shorter.
     let mut seen = Vec::new();
     eventually("a transfer that waits for no ACK", || {
-        let (answered, took) = windows(true, true);
+        let (answered, elapsed) = windows(true, true);
         assert!(answered.ack_rate_requests > 3, "{answered:#?}");
         // The number of ACKs depends on how the segments arrive.
         assert!(
             2 * answered.withheld > answered.acks,
             "the others wait: {answered:#?}"
         );
-        seen.push(took);
-        took < HOLD
+        seen.push(elapsed);
+        elapsed < HOLD
     });
     println!("{slow:?} without, {seen:?} with requests");
 }
@@ -188,7 +188,11 @@ fn next(peer: &Peer<'_>, segments: usize) -> Vec<(u32, bool)> {
         assert_eq!(seg.payload, FULL);
         peer.offset(seg.seq) / FULL as u32
     };
-    frames.iter().map(number).zip(asks(&frames)).collect()
+    frames
+        .iter()
+        .map(number)
+        .zip(requests_ack(&frames))
+        .collect()
 }
 
 /// Runs a test on a sender with more data than any test takes.
@@ -272,7 +276,10 @@ fn the_last_segment_of_the_receiver_s_window_asks() {
         // Now the congestion window limits, which stayed at eight while nothing filled it.
         peer.ack(7, 60_000);
         let flight = next(peer, 8);
-        assert!(flight[..7].iter().all(|(_, asks)| !asks), "{flight:?}");
+        assert!(
+            flight[..7].iter().all(|(_, requests_ack)| !requests_ack),
+            "{flight:?}"
+        );
         assert_eq!(flight[7], (14, true));
     });
 }
@@ -284,7 +291,7 @@ fn a_request_of_2_gib_ago_is_not_outstanding() {
     let pair = Pair::new();
     pair.run(|_, _| {
         let asker = asker(true);
-        let asks = || asker.stats().expect("stats").ack_requests;
+        let requests_ack = || asker.stats().expect("stats").ack_requests;
         let mut transfer = few_large_packets(&pair);
         let segment = transfer.info().tcpi_snd_mss as usize;
         assert!(segment > 60_000, "{segment}");
@@ -302,15 +309,15 @@ fn a_request_of_2_gib_ago_is_not_outstanding() {
             let mut window = send(1);
             (0..100).any(|_| {
                 window = send(window.min(64));
-                asks() > before
+                requests_ack() > before
             })
         };
         assert!(asks_again(0, &mut send), "a window that is filled asks");
-        let before = asks();
+        let before = requests_ack();
         for _ in 0..(1_usize << 31) / (2 * segment) + 10 {
             send(2);
         }
-        assert_eq!(asks(), before, "two segments fill no window");
+        assert_eq!(requests_ack(), before, "two segments fill no window");
         assert!(asks_again(before, &mut send), "2 GiB later");
         asker.detach().expect("detach");
     });

@@ -77,10 +77,10 @@ fn what_analyze_says_is_what_a_dry_run_counts() {
             assert!(found.acks > 500, "{what}: {found:?}");
             assert_eq!(found.acks, judged, "{what}");
             for reason in Reason::all() {
-                let said = found.reasons.iter().find(|r| r.reason == reason.name());
-                let said = said.map_or(0, |r| r.acks);
+                let reported = found.reasons.iter().find(|r| r.reason == reason.name());
+                let reported = reported.map_or(0, |r| r.acks);
                 let counted = counted.reason[reason.id() as usize];
-                assert_eq!(said, counted, "{what}: {reason}");
+                assert_eq!(reported, counted, "{what}: {reason}");
             }
             let withheld = counted.reason[sys::AW_R_HELD as usize]
                 + counted.reason[sys::AW_R_DROPPED as usize];

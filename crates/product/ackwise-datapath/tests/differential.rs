@@ -52,7 +52,7 @@ fn shorten(world: &mut World, mut script: Script, mut found: Divergence) -> (Scr
                 step.wait += skipped;
             }
             tries += 1;
-            match world.play(&less) {
+            match world.run(&less) {
                 Ok(()) => at += size,
                 Err(divergence) => {
                     (script, found, shorter) = (less, divergence, true);
@@ -67,12 +67,12 @@ fn shorten(world: &mut World, mut script: Script, mut found: Divergence) -> (Scr
 }
 
 /// Plays a script; a divergence fails the test with the shortest script that shows it.
-fn play(world: &mut World, script: &Script, origin: &str) {
-    let Err(found) = world.play(script) else {
+fn run(world: &mut World, script: &Script, origin: &str) {
+    let Err(found) = world.run(script) else {
         return;
     };
     let mut fresh = World::load(script);
-    let (shortest, why) = match fresh.play(script) {
+    let (shortest, why) = match fresh.run(script) {
         Err(again) => shorten(&mut fresh, script.clone(), again),
         Ok(()) => (script.clone(), found),
     };
@@ -112,7 +112,7 @@ fn worlds(all: bool) -> Vec<(Script, World)> {
 
 fn play_seed(world: &mut World, setup: &Script, seed: u64) {
     let script = generate::script(seed, &setup.policy, setup.position, setup.ethernet);
-    play(world, &script, &format!("seed {seed}"));
+    run(world, &script, &format!("seed {seed}"));
 }
 
 fn total(worlds: &[(Script, World)]) -> Tally {
@@ -175,7 +175,7 @@ fn what_was_found_stays_mended() {
                 script::read(&script.to_string()),
                 std::slice::from_ref(&script)
             );
-            play(&mut World::load(&script), &script, "kept");
+            run(&mut World::load(&script), &script, "kept");
         }
     });
 }

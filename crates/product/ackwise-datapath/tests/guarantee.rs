@@ -16,7 +16,7 @@ use common::{
     link, ms, router, tc, time_is_virtual,
 };
 
-struct Bed {
+struct Testbed {
     receiver: Netns,
     router: Netns,
     sender: Netns,
@@ -31,7 +31,7 @@ const TOPOLOGY: Topology = Topology {
 };
 
 /// Builds the network. The sender's side is shaped, so that packets are spaced as on a wire.
-fn bed(rate: &str) -> Bed {
+fn bed(rate: &str) -> Testbed {
     let [receiver, router, sender] = TOPOLOGY.build();
     sender.run(|| {
         ip("route change default via 10.9.2.2 rto_min 20s");
@@ -42,7 +42,7 @@ fn bed(rate: &str) -> Bed {
             "qdisc add dev aws root tbf rate {rate} burst 3100 limit 200000"
         ));
     });
-    Bed {
+    Testbed {
         receiver,
         router,
         sender,
@@ -52,7 +52,7 @@ fn bed(rate: &str) -> Bed {
 /// The sender sends `bytes` at once, and then a little repeatedly, each time when everything before
 /// is acknowledged. Only the datapath can let the last ACK of each leave: the sender retransmits
 /// nothing for 20 s, and then the test fails.
-fn transfer(bed: &Bed, bytes: usize) {
+fn transfer(bed: &Testbed, bytes: usize) {
     let listener = bed
         .receiver
         .run(|| TcpListener::bind("10.9.1.1:0").expect("listen"));
@@ -71,7 +71,7 @@ fn transfer(bed: &Bed, bytes: usize) {
         });
         let c = bed.sender.run(|| TcpStream::connect(to).expect("connect"));
         // On failure, end at once rather than after the sender's timers.
-        option(&c, libc::SOL_SOCKET, libc::SO_LINGER, &LINGER_NOT);
+        option(&c, libc::SOL_SOCKET, libc::SO_LINGER, &NO_LINGER);
         let send = |n: usize| {
             (&c).write_all(&vec![7; n]).expect("write");
             eventually("everything is acknowledged", || unacknowledged(&c) == 0);
@@ -89,7 +89,7 @@ fn transfer(bed: &Bed, bytes: usize) {
 }
 
 /// struct linger { 1, 0 }
-const LINGER_NOT: [u8; 8] = if cfg!(target_endian = "big") {
+const NO_LINGER: [u8; 8] = if cfg!(target_endian = "big") {
     [0, 0, 0, 1, 0, 0, 0, 0]
 } else {
     [1, 0, 0, 0, 0, 0, 0, 0]
@@ -204,14 +204,14 @@ fn settle(ins: &[Seen], outs: &[Seen]) -> (u64, u64) {
         }
         n
     };
-    let (came, left) = (count(ins), count(outs));
+    let (arrived, left) = (count(ins), count(outs));
     let mut by_number = HashMap::<u32, u64>::new();
     for i in ins {
         *by_number.entry(i.ack).or_default() += 1;
     }
     let mut twice = 0;
     for (bytes, n) in &left {
-        let before = *came.get(bytes).expect("left byte for byte as it came");
+        let before = *arrived.get(bytes).expect("left byte for byte as it came");
         let more = n.saturating_sub(before);
         twice += more;
         // Only a duplicate whose original is held may leave twice: see flow.h.
@@ -248,7 +248,7 @@ fn settle(ins: &[Seen], outs: &[Seen]) -> (u64, u64) {
     (withheld, twice)
 }
 
-fn prove(policy: &str, rate: &str, bytes: usize, least: u64) {
+fn check_guarantee(policy: &str, rate: &str, bytes: usize, least: u64) {
     let _alone = alone();
     let bed = bed(rate);
     let before = bed.router.run(|| Wire::open("awi"));
@@ -292,19 +292,19 @@ fn prove(policy: &str, rate: &str, bytes: usize, least: u64) {
 
 #[test]
 fn each_withheld_ack_every_n() {
-    here_and_in_virtual_time(|| prove("every-n:n=8", "30mbit", 12_000_000, 1000));
+    here_and_in_virtual_time(|| check_guarantee("every-n:n=8", "30mbit", 12_000_000, 1000));
 }
 
 #[test]
 fn each_withheld_ack_every_n_far() {
-    here_and_in_virtual_time(|| prove("every-n:n=64", "10mbit", 4_000_000, 500));
+    here_and_in_virtual_time(|| check_guarantee("every-n:n=64", "10mbit", 4_000_000, 500));
 }
 
 #[test]
 fn each_withheld_ack_adaptive() {
     // With its defaults it would let nearly all ACKs of this short path pass.
     here_and_in_virtual_time(|| {
-        prove(
+        check_guarantee(
             "adaptive:start_segments=64,acks_per_rtt=2",
             "30mbit",
             12_000_000,

@@ -77,7 +77,7 @@ fn a_renamed_interface_stays_attached() {
 
             let last = control::detach("aw9").expect("detaches").expect("counters");
             assert_eq!(last.release.lost, 0, "{by:?}: {last:#?}");
-            assert_eq!(a.ended(), Some(Ended::Asked));
+            assert_eq!(a.ended(), Some(Ended::Requested));
             assert_eq!(output("tc", "filter show dev aw9 egress").trim(), "");
             assert!(!output("tc", "qdisc show dev aw9").contains("clsact"));
             let passes = flow.step(near, far);
@@ -145,9 +145,9 @@ fn vlan_devices_of_real_stacks() {
                 assert!(stats.withheld > 100, "{what}: {stats:#?}");
                 assert!(stats.reemitted > 10, "{what}: {stats:#?}");
                 assert_eq!(stats.release.lost, 0, "{what}: {stats:#?}");
-                let came = far.tcp(ms(100));
-                assert!(came.len() > 10, "{what}");
-                for frame in came {
+                let arrived = far.tcp(ms(100));
+                assert!(arrived.len() > 10, "{what}");
+                for frame in arrived {
                     assert_eq!(frame.tag, Some(VLAN), "{what}: without its tag");
                 }
             });

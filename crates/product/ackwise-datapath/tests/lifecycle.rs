@@ -62,8 +62,8 @@ fn in_child(test: &str, how: &str) -> bool {
     }
     let _alone = alone();
     let out = child(test, how).output().expect("child");
-    let said = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{stderr}");
     false
 }
 
@@ -192,7 +192,7 @@ fn the_control_socket_answers() {
         );
         let last = control::detach("aw0").expect("detach").expect("counters");
         assert!(last.acks >= 16);
-        assert_eq!(a.wait(ms(30_000)), Some(Ended::Asked));
+        assert_eq!(a.wait(ms(30_000)), Some(Ended::Requested));
         assert!(matches!(
             control::status("aw0", 1),
             Err(Error::NotAttached(_))

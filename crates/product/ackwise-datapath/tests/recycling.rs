@@ -8,8 +8,8 @@ use std::time::Duration;
 use ackwise_datapath::{AttachMode, Datapath, Options, Programs, Recycled, sys};
 use common::{ACK, Flow, Pair, SYN, Seg, Wire, alone, in_virtual_time, ms};
 
-const PASSES: u32 = u32::MAX; // TCX_NEXT
-const VANISHES: u32 = 7; // TC_ACT_REDIRECT
+const TCX_NEXT: u32 = u32::MAX; // TCX_NEXT
+const TC_ACT_REDIRECT: u32 = 7; // TC_ACT_REDIRECT
 const PSH: u8 = 8;
 
 fn options() -> Options {
@@ -68,7 +68,7 @@ impl Bench {
                 flags: ACK | PSH,
                 ..bench.flows[n].ack()
             };
-            assert_eq!(bench.run("ackwise_acks", &last.frame()), PASSES);
+            assert_eq!(bench.run("ackwise_acks", &last.frame()), TCX_NEXT);
         }
         bench
     }
@@ -99,7 +99,11 @@ fn l2_an_entry_of_another_flow_is_not_used() {
         let _alone = alone();
         let mut bench = Bench::start([1000, 1000]);
         bench.data(1);
-        assert_eq!(bench.ack(1), VANISHES, "the second flow's ACK is held");
+        assert_eq!(
+            bench.ack(1),
+            TC_ACT_REDIRECT,
+            "the second flow's ACK is held"
+        );
         bench.data(1);
         bench.flows[0].next = bench.flows[1].next;
         let take = |bench: &mut Bench| {
@@ -108,13 +112,17 @@ fn l2_an_entry_of_another_flow_is_not_used() {
         };
         take(&mut bench);
         let before = bench.counters();
-        assert_eq!(bench.ack(0), PASSES, "it is held in the other flow's slot");
+        assert_eq!(
+            bench.ack(0),
+            TCX_NEXT,
+            "it is held in the other flow's slot"
+        );
         take(&mut bench);
         let end = Seg {
             flags: ACK | PSH,
             ..bench.flows[0].ack()
         };
-        assert_eq!(bench.run("ackwise_acks", &end.frame()), PASSES);
+        assert_eq!(bench.run("ackwise_acks", &end.frame()), TCX_NEXT);
         let now = bench.counters();
         assert_eq!(now.replaced, before.replaced);
         assert_eq!(now.superseded, before.superseded, "of another flow");
@@ -135,12 +143,16 @@ fn l2_a_slot_of_another_flow_is_not_used() {
             };
             let mut bench = Bench::start(first);
             bench.data(1);
-            assert_eq!(bench.ack(1), VANISHES, "the second flow's ACK is held");
+            assert_eq!(
+                bench.ack(1),
+                TC_ACT_REDIRECT,
+                "the second flow's ACK is held"
+            );
             let taken = bench.programs.recycle(4001, 4000, Recycled::Slot);
             taken.unwrap_or_else(|e| panic!("{e}"));
             let before = bench.counters();
             bench.data(0);
-            assert_eq!(bench.ack(0), VANISHES, "it is held, too");
+            assert_eq!(bench.ack(0), TC_ACT_REDIRECT, "it is held, too");
             let now = bench.counters();
             assert_eq!(now.replaced, before.replaced, "in the other flow's slot");
             let taken = bench.programs.recycle(4001, 4000, Recycled::Slot);
@@ -149,7 +161,7 @@ fn l2_a_slot_of_another_flow_is_not_used() {
                 flags: ACK | PSH,
                 ..bench.flows[0].ack()
             };
-            assert_eq!(bench.run("ackwise_acks", &end.frame()), PASSES);
+            assert_eq!(bench.run("ackwise_acks", &end.frame()), TCX_NEXT);
             let now = bench.counters();
             assert_eq!(now.superseded, before.superseded, "of another flow");
         }

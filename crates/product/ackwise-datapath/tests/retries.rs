@@ -6,7 +6,7 @@ mod common;
 use ackwise_datapath::{Context, Options, Scripted, sys};
 use common::{Flow, Seg, alone, ms};
 
-const PASSES: u32 = u32::MAX; // TCX_NEXT
+const TCX_NEXT: u32 = u32::MAX; // TCX_NEXT
 const SLOTS: u16 = 512;
 const MS: u64 = 1_000_000;
 
@@ -54,7 +54,7 @@ impl Bench {
             ran.expect("a run").verdict
         };
         run(false, &data);
-        run(true, &ack) != PASSES
+        run(true, &ack) != TCX_NEXT
     }
 
     /// Sends one ACK of each flow. Returns how many were withheld.
@@ -89,7 +89,7 @@ impl Bench {
             ..Context::default()
         };
         let ran = self.programs.run(true, &frame, context);
-        assert_eq!(ran.expect("a run").verdict, PASSES);
+        assert_eq!(ran.expect("a run").verdict, TCX_NEXT);
     }
 }
 

@@ -92,8 +92,8 @@ fn h2_a_full_local_queue_stops_nothing() {
             let detaching = Instant::now();
             let last = a.detach().expect("detach");
             exactly(|| {
-                let took = detaching.elapsed();
-                assert!(took < ms(100), "{took:?} to detach");
+                let elapsed = detaching.elapsed();
+                assert!(elapsed < ms(100), "{elapsed:?} to detach");
                 assert_eq!(last.release.lost, 0);
             });
             let mut missing: Vec<_> = flows.iter().map(|flow| flow.ack().frame()).collect();
@@ -201,8 +201,8 @@ fn h2_a_full_send_buffer_stops_nothing() {
             assert_eq!(now.withheld - before.withheld, 16_000, "{now:#?}");
             let detaching = Instant::now();
             a.detach().expect("detach");
-            let took = detaching.elapsed();
-            assert!(took < ms(100), "{took:?} to detach");
+            let elapsed = detaching.elapsed();
+            assert!(elapsed < ms(100), "{elapsed:?} to detach");
         });
     });
 }
@@ -377,8 +377,8 @@ fn a_time_namespace_changes_nothing() {
                 eventually("every ACK passes", || {
                     let passes = flow.step(near, far);
                     let seen = far.drain(ms(50));
-                    let came = seen.iter().any(|frame| frame.bytes == passes);
-                    passed = if came { passed + 1 } else { 0 };
+                    let has_arrived = seen.iter().any(|frame| frame.bytes == passes);
+                    passed = if has_arrived { passed + 1 } else { 0 };
                     passed >= 12
                 });
                 for _ in 0..20 {

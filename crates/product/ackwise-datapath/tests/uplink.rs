@@ -40,10 +40,10 @@ fn what_was_said_last_ends_by_itself() {
     let _alone = alone();
     let mut programs = load(&options(Position::Receiver));
     assert_eq!(shared_after(&mut programs, SECOND, 1000), 0);
-    programs.say_shared(24_000, 3 * SECOND).unwrap();
+    programs.set_shared(24_000, 3 * SECOND).unwrap();
     assert_eq!(shared_after(&mut programs, 2 * SECOND, 2000), 24_000);
     assert_eq!(shared_after(&mut programs, 4 * SECOND, 3000), 0);
-    programs.say_shared(0, 6 * SECOND).unwrap();
+    programs.set_shared(0, 6 * SECOND).unwrap();
     assert_eq!(shared_after(&mut programs, 5 * SECOND, 4000), 0);
 }
 
@@ -54,7 +54,7 @@ fn nobody_is_told_at_a_sender_or_before_a_fair_queue() {
     fair.fair_queue = true;
     for options in [options(Position::Sender), fair] {
         let mut programs = load(&options);
-        programs.say_shared(24_000, 3 * SECOND).unwrap();
+        programs.set_shared(24_000, 3 * SECOND).unwrap();
         assert_eq!(shared_after(&mut programs, SECOND, 1000), 0);
     }
 }
@@ -84,18 +84,21 @@ fn a_flow_is_told_whether_its_own_cpu_is_busy() {
         (fair, 1),
         (unasked, 0),
     ];
-    for (options, told) in cases {
+    for (options, expected) in cases {
         let mut programs = load(&options);
         let mut ack = 0;
         for cpu in 0..cpus {
             run_on(cpu);
             let mut own = [0; sys::AW_BUSY_CPUS as usize];
             own[cpu / 32] = 1 << (cpu % 32);
-            for (said, told) in [(own, told), (own.map(|word| !word), 0)] {
-                programs.say_busy(said).unwrap();
+            for (busy_cpus, expected) in [(own, expected), (own.map(|word| !word), 0)] {
+                programs.set_busy(busy_cpus).unwrap();
                 ack += 1000;
                 let flow = flow_after(&mut programs, SECOND + u64::from(ack), ack);
-                assert_eq!(flow.busy, told, "{options:?}, CPU {cpu}, {said:x?}");
+                assert_eq!(
+                    flow.busy, expected,
+                    "{options:?}, CPU {cpu}, {busy_cpus:x?}"
+                );
             }
         }
     }

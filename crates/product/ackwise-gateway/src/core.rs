@@ -19,7 +19,7 @@ const ETHERNET_MTU: u32 = 1500;
 /// If frames may be longer than this, in bytes, a frame shorter than half the maximum waits in a
 /// buffer of its own length. Otherwise a queue full of ACKs would take hundreds of megabytes at the
 /// longest MTU.
-const LONG_ROOM: usize = 4096;
+const LONG_FRAME: usize = 4096;
 
 /// The packets of one direction: taken in, delayed as the rate requires, and released.
 ///
@@ -30,7 +30,7 @@ pub struct Core {
     link: Link<FrameBuf, Discipline<FrameBuf>>,
     kind: LinkKind,
     /// Whether the discipline needs parsed headers.
-    looks: bool,
+    parses_headers: bool,
     overhead: u32,
     room: usize,
     free: Vec<FrameBuf>,
@@ -52,7 +52,7 @@ impl Core {
             seed: _,
         } = &queue;
         let mut core = Self {
-            looks: ack_filter.is_some() || acks_first.is_some() || fq_codel.is_some(),
+            parses_headers: ack_filter.is_some() || acks_first.is_some() || fq_codel.is_some(),
             link: Link::with_queue(config::link(config), Discipline::new(&queue)),
             kind,
             overhead: config.overhead,
@@ -102,7 +102,7 @@ impl Core {
     /// Enqueues a frame of `len` bytes in `buffer` that arrived at `now`.
     pub fn offer(&mut self, buffer: FrameBuf, len: usize, now: Nanos) {
         let mut buffer = self.fitting(buffer, len);
-        buffer.filled(len, self.kind, self.looks);
+        buffer.filled(len, self.kind, self.parses_headers);
         let charged = buffer.ip_len() + self.overhead;
         if let Verdict::Rejected(buffer, _) = self.link.enqueue(buffer, charged, now) {
             self.reuse(buffer);
@@ -111,7 +111,7 @@ impl Core {
 
     /// Moves the frame to a buffer of its own length if this one is much too long.
     fn fitting(&mut self, mut buffer: FrameBuf, len: usize) -> FrameBuf {
-        if self.room <= LONG_ROOM || len >= self.room / 2 {
+        if self.room <= LONG_FRAME || len >= self.room / 2 {
             return buffer;
         }
         let mut own = FrameBuf::with_room(len);

@@ -13,7 +13,7 @@ use nix::sys::time::TimeSpec;
 
 use crate::core::Core;
 use crate::frame::FrameBuf;
-use crate::measuring::Measuring;
+use crate::rate_controller::RateController;
 use crate::redirect::Heartbeat;
 use crate::shared::{Shared, lock};
 use crate::stats::{Amount, reasons};
@@ -24,12 +24,12 @@ const MAX_READ: usize = 256;
 /// and this many frames take some 10 µs.
 const FRAMES_PER_CLOCK: usize = 16;
 /// The interval between heartbeats and checks of the devices, in nanoseconds.
-const BEAT: Nanos = 50_000_000;
+const HEARTBEAT_INTERVAL: Nanos = 50_000_000;
 /// If the loop has not run for this long, in nanoseconds, the process was stopped and the link
 /// counts as idle.
-const STOOD_STILL: Nanos = 2 * BEAT;
+const STALL_THRESHOLD: Nanos = 2 * HEARTBEAT_INTERVAL;
 /// If there is no heartbeat for this long, packets take the ordinary path.
-const ALIVE: Duration = Duration::from_millis(500);
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Moves packets from the device through the core to the interface.
 pub(crate) struct Forwarder {
@@ -39,7 +39,7 @@ pub(crate) struct Forwarder {
     pub socket: PacketSocket,
     pub heartbeat: Heartbeat,
     /// `Some` if the rate is measured.
-    pub measuring: Option<Measuring>,
+    pub rate_controller: Option<RateController>,
     /// Readable when the loop is to end.
     pub wake: OwnedFd,
     pub out: Vec<FrameBuf>,
@@ -51,44 +51,44 @@ impl Forwarder {
     /// Runs until there is a reason to end, which it returns. It then detaches the program, in the
     /// network namespace that it was attached in, and sends what still waits.
     pub fn run(mut self, shared: &Shared) -> Ended {
-        let why = self.work(shared);
+        let ended = self.work(shared);
         let _ = self.heartbeat.beat(Duration::ZERO);
         // Detach this first, since on clsact the other one removes the qdisc if it is not in use.
-        if let Some(measuring) = &mut self.measuring {
-            measuring.detach();
+        if let Some(rate_controller) = &mut self.rate_controller {
+            rate_controller.detach();
         }
         lock(&shared.redirect).detach();
         while matches!(self.receive(), Ok(1..)) {}
         self.flush();
         self.publish(shared);
-        why
+        ended
     }
 
     fn work(&mut self, shared: &Shared) -> Ended {
-        let mut next_beat = 0;
-        let mut last_turn = monotonic_ns();
+        let mut next_heartbeat = 0;
+        let mut last_iteration = monotonic_ns();
         loop {
             if shared.lifecycle.should_stop() {
-                return Ended::Asked;
+                return Ended::Requested;
             }
-            let turn = monotonic_ns();
-            if turn - std::mem::replace(&mut last_turn, turn) > STOOD_STILL {
-                self.core.stalled_until(turn);
+            let iteration = monotonic_ns();
+            if iteration - std::mem::replace(&mut last_iteration, iteration) > STALL_THRESHOLD {
+                self.core.stalled_until(iteration);
             }
             let Ok(read) = self.receive() else {
                 return Ended::DeviceGone;
             };
             self.send_due(monotonic_ns());
             let now = monotonic_ns();
-            if now >= next_beat {
-                next_beat = now + BEAT;
-                if let Some(why) = self.beat(shared) {
-                    return why;
+            if now >= next_heartbeat {
+                next_heartbeat = now + HEARTBEAT_INTERVAL;
+                if let Some(ended) = self.heartbeat(shared) {
+                    return ended;
                 }
             }
-            let mut next = next_beat;
-            if let Some(measuring) = &mut self.measuring {
-                next = next.min(measuring.look(&mut self.core, now));
+            let mut next = next_heartbeat;
+            if let Some(rate_controller) = &mut self.rate_controller {
+                next = next.min(rate_controller.sample(&mut self.core, now));
             }
             if read < MAX_READ {
                 self.wait(next);
@@ -149,7 +149,7 @@ impl Forwarder {
         sum.no_room += sent.no_room;
         sum.down += sent.down;
         sum.refused += sent.refused;
-        sum.gone |= sent.gone;
+        sum.interface_gone |= sent.interface_gone;
         for buffer in self.out.drain(..) {
             self.core.reuse(buffer);
         }
@@ -168,8 +168,8 @@ impl Forwarder {
     }
 
     /// Writes the heartbeat and checks the devices. Returns the reason to end, if there is one.
-    fn beat(&mut self, shared: &Shared) -> Option<Ended> {
-        if self.sent.gone || !self.interface.exists() {
+    fn heartbeat(&mut self, shared: &Shared) -> Option<Ended> {
+        if self.sent.interface_gone || !self.interface.exists() {
             return Some(Ended::InterfaceGone);
         }
         if !self.device.is_up() {
@@ -179,7 +179,7 @@ impl Forwarder {
             self.core.set_mtu(mtu);
         }
         if !shared.lifecycle.is_frozen()
-            && let Err(error) = self.heartbeat.beat(ALIVE)
+            && let Err(error) = self.heartbeat.beat(HEARTBEAT_TIMEOUT)
         {
             tracing::warn!("heartbeat: {error}; packets pass until it works again");
         }
@@ -195,7 +195,7 @@ impl Forwarder {
         let mut stats = lock(&shared.stats);
         stats.cpu_s = thread_cpu_ns() as f64 / 1e9;
         stats.read = self.read;
-        stats.measured = self.measuring.as_ref().map(Measuring::now);
+        stats.measured = self.rate_controller.as_ref().map(RateController::now);
         stats.sent = Amount {
             packets: self.sent.packets,
             bytes: self.sent.bytes,

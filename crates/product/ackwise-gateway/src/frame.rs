@@ -105,13 +105,17 @@ impl Frame {
     }
 
     /// Declares that the first `len` bytes are a frame of a link of this kind. Its headers are
-    /// parsed only if `look` is set.
-    pub fn filled(&mut self, len: usize, link: LinkKind, look: bool) {
+    /// parsed only if `parse_headers` is set.
+    pub fn filled(&mut self, len: usize, link: LinkKind, parse_headers: bool) {
         self.len = len.min(self.bytes.len());
         let frame = &self.bytes[..self.len];
         self.ip = ip_offset(frame, link);
         self.link = link;
-        self.segment = if look { parse(frame, link).ok() } else { None };
+        self.segment = if parse_headers {
+            parse(frame, link).ok()
+        } else {
+            None
+        };
     }
 
     /// The frame.

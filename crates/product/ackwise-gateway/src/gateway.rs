@@ -6,7 +6,7 @@ use std::time::Instant;
 use ackwise_bandwidth::Bounds;
 use ackwise_netdev::control::{Listener, Request, Server, TIMEOUT};
 use ackwise_netdev::daemon::{Daemon, Ended, Lifecycle, Worker};
-use ackwise_netdev::privileges::{Uses, drop_privileges};
+use ackwise_netdev::privileges::{PrivilegedOps, drop_privileges};
 use ackwise_netdev::registry::{self, Entry, Redirector, netns_inode};
 use ackwise_netdev::{AttachMode, Interface, PacketSocket, Role, SendStats, TunDevice};
 
@@ -16,7 +16,7 @@ use crate::control;
 use crate::core::Core;
 use crate::echo::Echo;
 use crate::forwarder::Forwarder;
-use crate::measuring::Measuring;
+use crate::rate_controller::RateController;
 use crate::redirect::Redirect;
 use crate::shared::{Shared, lock};
 use crate::stats::Stats;
@@ -66,14 +66,14 @@ fn redirector(interface: &Interface, program: u32) -> Result<Redirector, Error> 
 
 /// The random numbers of a gateway.
 #[derive(Debug, Clone, Copy)]
-struct Drawn {
+struct RandomSeeds {
     /// The seed for the hash of flows, so that nobody can choose flows that collide, and for RED.
     seed: u64,
     /// The mark of packets that have been queued. It reveals nothing of the seed.
     cookie: u32,
 }
 
-impl Drawn {
+impl RandomSeeds {
     fn random() -> Result<Self, Error> {
         let wrap = |error: getrandom::Error| Error::system("draw random numbers")(error.into());
         Ok(Self {
@@ -115,11 +115,11 @@ impl Prepared {
     /// If there is no such interface, it already has a gateway, a capability is missing, or the
     /// kernel refuses something.
     pub fn new(config: Config, mode: AttachMode) -> Result<Self, Error> {
-        Self::drawn(config, mode, Drawn::random()?)
+        Self::with_seeds(config, mode, RandomSeeds::random()?)
     }
 
-    fn drawn(config: Config, mode: AttachMode, drawn: Drawn) -> Result<Self, Error> {
-        let Drawn { seed, cookie } = drawn;
+    fn with_seeds(config: Config, mode: AttachMode, seeds: RandomSeeds) -> Result<Self, Error> {
+        let RandomSeeds { seed, cookie } = seeds;
         let interface = Interface::find(&config.interface)?;
         let mut claim = control::claim(&interface)?;
         let device = open_device(&interface)?;
@@ -129,14 +129,14 @@ impl Prepared {
         let mode = redirect.mode();
         let echo = config.acc.then(|| Echo::install(&interface, mode));
         let echo = echo.transpose()?;
-        let measuring = config.min_rate_bps.map(|min| {
+        let rate_controller = config.min_rate_bps.map(|min| {
             let bounds = Bounds {
                 min_bps: min,
                 max_bps: config.rate_bps,
             };
-            Measuring::install(&interface, mode, bounds, config.overhead)
+            RateController::install(&interface, mode, bounds, config.overhead)
         });
-        let measuring = measuring.transpose()?;
+        let rate_controller = rate_controller.transpose()?;
         let heartbeat = redirect.heartbeat()?;
         let lifecycle = Lifecycle::new().map_err(Error::system("make an event descriptor"))?;
         let wake = lifecycle.wake_fd();
@@ -157,7 +157,7 @@ impl Prepared {
             device,
             socket,
             heartbeat,
-            measuring,
+            rate_controller,
             wake,
             out: Vec::new(),
             read: 0,
@@ -179,13 +179,13 @@ impl Prepared {
     /// # Errors
     /// If there is no such user, or the system refuses. The gateway must not be started then.
     pub fn drop_privileges(&mut self, user: Option<&str>) -> Result<(), Error> {
-        let uses = Uses {
+        let ops = PrivilegedOps {
             clsact: lock(&self.shared.redirect).mode() == AttachMode::Clsact,
             maps: true,
-            ..Uses::default()
+            ..PrivilegedOps::default()
         };
         self.listener = Some(self.claim.listen()?);
-        Ok(drop_privileges(&mut self.claim, user, &uses)?)
+        Ok(drop_privileges(&mut self.claim, user, &ops)?)
     }
 
     /// Starts the thread that moves packets.
@@ -234,7 +234,7 @@ impl Gateway {
     /// # Errors
     /// As for [`start`](Self::start).
     pub fn start_seeded(config: Config, mode: AttachMode, seed: u64) -> Result<Self, Error> {
-        Prepared::drawn(config, mode, Drawn::from_seed(seed))?.start()
+        Prepared::with_seeds(config, mode, RandomSeeds::from_seed(seed))?.start()
     }
 
     fn spawn(forwarder: Forwarder, shared: Arc<Shared>) -> Result<Worker, Error> {

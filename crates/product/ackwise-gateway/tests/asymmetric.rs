@@ -47,8 +47,8 @@ fn segments_an_ack(queue: &str) -> (f64, Stats) {
     let mut stream = network
         .host
         .run(|| TcpStream::connect("10.9.2.2:80").unwrap());
-    let patience = Some(Duration::from_millis(50));
-    stream.set_read_timeout(patience).unwrap();
+    let timeout = Some(Duration::from_millis(50));
+    stream.set_read_timeout(timeout).unwrap();
     let mut buffer = vec![0; 1 << 16];
     let mut bytes = 0;
     let sent = loop {

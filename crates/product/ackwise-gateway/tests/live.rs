@@ -51,13 +51,13 @@ fn transfer(from: &Netns, to: &Netns, address: &str) {
     });
 }
 
-/// Sockets at the host, and at the server on port 6000, whose reads time out after `patience`.
-fn datagrams(network: &AccessNetwork, patience: Duration) -> (UdpSocket, UdpSocket) {
+/// Sockets at the host, and at the server on port 6000, whose reads time out after `timeout`.
+fn datagrams(network: &AccessNetwork, timeout: Duration) -> (UdpSocket, UdpSocket) {
     let sender = network.host.run(|| UdpSocket::bind("10.9.1.1:0").unwrap());
     let receiver = network
         .server
         .run(|| UdpSocket::bind("10.9.2.2:6000").unwrap());
-    receiver.set_read_timeout(Some(patience)).unwrap();
+    receiver.set_read_timeout(Some(timeout)).unwrap();
     (sender, receiver)
 }
 
@@ -80,13 +80,13 @@ fn account(stats: &Stats) {
 
 /// The counters once they satisfy `so`; they are published several times per second.
 fn once(gateway: &Gateway, so: impl Fn(&Stats) -> bool) -> Stats {
-    let patience = Instant::now() + Duration::from_secs(30);
+    let timeout = Instant::now() + Duration::from_secs(30);
     loop {
         let stats = gateway.stats().unwrap();
         if so(&stats) {
             return stats;
         }
-        assert!(Instant::now() < patience, "{stats:#?}");
+        assert!(Instant::now() < timeout, "{stats:#?}");
         thread::sleep(Duration::from_millis(10));
     }
 }
@@ -103,7 +103,7 @@ fn again_until(gateway: &Gateway, so: impl Fn(&Stats) -> bool, transfer: impl Fn
     panic!("{:#?}", gateway.stats().unwrap());
 }
 
-fn gone(network: &AccessNetwork) {
+fn assert_cleaned_up(network: &AccessNetwork) {
     assert_eq!(network.router.leftovers(), (Vec::new(), 0));
 }
 
@@ -132,7 +132,7 @@ fn uploads_and_downloads_arrive_byte_by_byte_over_both_families() {
     let stats = gateway.stop().unwrap();
     assert_eq!(stats.dropped.overrun + stats.dropped.refused, 0);
     account(&stats);
-    gone(&network);
+    assert_cleaned_up(&network);
     up("10.9.2.2:5003");
 }
 
@@ -205,7 +205,7 @@ fn the_rate_is_never_exceeded_and_the_queue_never_longer() {
     // 1000-byte IP packets; at the end the rest is sent at once.
     let allowed = 4e6 / 8.0 * stats.uptime_s + (21 + passed) as f64 * 1000.0;
     assert!(((arrived * 1000) as f64) <= allowed, "{stats:#?}");
-    gone(&network);
+    assert_cleaned_up(&network);
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn finds_the_rate() {
     }
     drop(stream);
     account(&gateway.stop().unwrap());
-    gone(&network);
+    assert_cleaned_up(&network);
 }
 
 /// Only the ACKs of a download fill the modem.
@@ -319,17 +319,17 @@ fn finds_the_rate_by_acks() {
         .host
         .run(|| TcpStream::connect("10.9.2.2:5001").unwrap());
     let mut buffer = vec![0; 1 << 16];
-    let mut took = |span: Duration| {
+    let mut elapsed = |span: Duration| {
         let (began, mut bytes) = (Instant::now(), 0);
         while began.elapsed() < span {
             bytes += stream.read(&mut buffer).unwrap();
         }
         bytes
     };
-    took(Duration::from_secs(5));
+    elapsed(Duration::from_secs(5));
     let (mut found, mut bytes) = (Vec::new(), 0);
     for _ in 0..20 {
-        bytes += took(Duration::from_millis(300));
+        bytes += elapsed(Duration::from_millis(300));
         let stats = gateway.stats().unwrap();
         found.push(stats.measured.unwrap().rate_bps as f64 / 2e5);
     }
@@ -338,7 +338,7 @@ fn finds_the_rate_by_acks() {
     assert!((0.85..1.15).contains(&found[10]), "{found:?}");
     drop(stream);
     account(&gateway.stop().unwrap());
-    gone(&network);
+    assert_cleaned_up(&network);
 }
 
 /// An uplink without link headers, such as PPP or a tunnel.
@@ -378,7 +378,7 @@ fn an_uplink_without_link_headers() {
         .router
         .run(|| Gateway::start(config, AttachMode::Auto));
     let gateway = gateway.unwrap_or_else(|e| panic!("{e}"));
-    common::looked(&gateway);
+    common::wait_for_heartbeat(&gateway);
     let all = pattern(1400);
     let mut packet = [0; 2000];
     for (from, to, header) in [
@@ -406,7 +406,7 @@ fn an_uplink_without_link_headers() {
     let stats = gateway.stop().unwrap();
     assert!(stats.sent.packets >= 14, "{stats:#?}");
     account(&stats);
-    gone(&network);
+    assert_cleaned_up(&network);
 }
 
 #[test]
@@ -420,7 +420,7 @@ fn an_mtu_that_grows_is_noticed() {
         ip("link set lan1 mtu 4000");
         ip("link set wan0 mtu 4000");
     });
-    common::looked(&gateway);
+    common::wait_for_heartbeat(&gateway);
     let (sender, receiver) = datagrams(&network, Duration::from_secs(2));
     let all = pattern(3972);
     for len in [1500, 1600, 3972] {
@@ -470,7 +470,7 @@ fn the_mtu_is_that_of_the_interface_after_it_got_another_name() {
         ip("link set wan0 name ppp0");
         ip("link add wan0 mtu 600 type veth peer name other0");
     });
-    common::looked(&gateway);
+    common::wait_for_heartbeat(&gateway);
     let (sender, receiver) = datagrams(&network, Duration::from_secs(2));
     let sent = pattern(1472);
     sender.send_to(&sent, "10.9.2.2:6000").unwrap();
@@ -495,7 +495,7 @@ fn on_clsact_as_well() {
     );
     assert_eq!(network.router.leftovers().1, 1, "the test sees no programs");
     gateway.stop().unwrap();
-    gone(&network);
+    assert_cleaned_up(&network);
     transfer(&network.host, &network.server, "10.9.2.2:5002");
     let qdiscs = || {
         network
@@ -509,7 +509,7 @@ fn on_clsact_as_well() {
     let gateway = network.router.run(start).unwrap();
     assert!(qdiscs().contains("clsact"), "{}", qdiscs());
     gateway.stop().unwrap();
-    gone(&network);
+    assert_cleaned_up(&network);
     assert!(!qdiscs().contains("clsact"), "{}", qdiscs());
 }
 
@@ -526,7 +526,7 @@ fn without_a_sign_of_life_packets_pass() {
     let stats = gateway.stop().unwrap();
     assert!(stats.passed.unattended > 20, "{stats:#?}");
     assert!(stats.read < 10, "{stats:#?}");
-    gone(&network);
+    assert_cleaned_up(&network);
 }
 
 #[test]
@@ -541,7 +541,7 @@ fn when_its_device_is_deleted_or_down_packets_pass() {
         assert_eq!(ended, Ended::DeviceGone);
         transfer(&network.host, &network.server, "10.9.2.2:5001");
         assert!(matches!(gateway.stop(), Err(Error::DeviceGone(name)) if name == device));
-        gone(&network);
+        assert_cleaned_up(&network);
     }
 }
 
@@ -553,7 +553,7 @@ fn it_ends_with_its_interface() {
     network.router.run(|| ip("link delete wan0"));
     assert_eq!(until("the end", || gateway.ended()), Ended::InterfaceGone);
     assert!(matches!(gateway.stop(), Err(Error::InterfaceGone(name)) if name == "wan0"));
-    gone(&network);
+    assert_cleaned_up(&network);
 }
 
 #[test]
@@ -584,9 +584,9 @@ fn an_interface_has_one_gateway_that_answers_and_goes_when_asked() {
         }
         assert_eq!(control::down("wan0").unwrap().interface, "wan0");
     });
-    assert_eq!(until("the end", || first.ended()), Ended::Asked);
+    assert_eq!(until("the end", || first.ended()), Ended::Requested);
     first.stop().unwrap();
-    gone(&network);
+    assert_cleaned_up(&network);
     network
         .host
         .run(|| assert!(control::list().unwrap().is_empty()));
@@ -594,7 +594,7 @@ fn an_interface_has_one_gateway_that_answers_and_goes_when_asked() {
         .router
         .run(|| Gateway::start(config, AttachMode::Tcx));
     again.unwrap().stop().unwrap();
-    gone(&network);
+    assert_cleaned_up(&network);
 }
 
 #[test]
@@ -622,7 +622,7 @@ fn m5_a_squatter_of_another_user_has_no_effect() {
     squatter.set_nonblocking(true).unwrap();
     assert!(squatter.accept().is_err(), "it was asked");
     gateway.stop().unwrap();
-    gone(&network);
+    assert_cleaned_up(&network);
 }
 
 #[test]
@@ -779,7 +779,7 @@ fn l9_what_keeps_a_link_alive_passes_a_full_queue() {
         assert_eq!(grown.map(|n| n >= MANY / 2), expected, "{what}: {grown:?}");
     }
     gateway.stop().unwrap();
-    gone(&network);
+    assert_cleaned_up(&network);
 }
 
 #[test]
@@ -795,5 +795,5 @@ fn an_interface_that_is_not_there() {
         .run(|| Gateway::start(config.unwrap(), AttachMode::Auto));
     let error = started.map(|_| ()).unwrap_err();
     assert!(error.to_string().contains("ip link"), "{error}");
-    gone(&network);
+    assert_cleaned_up(&network);
 }

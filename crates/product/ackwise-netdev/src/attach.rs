@@ -8,7 +8,7 @@ use aya::programs::{ProgramError, ProgramType, SchedClassifier};
 use aya::sys::{BpfHelper, SyscallError, is_helper_supported};
 use serde::{Deserialize, Serialize};
 
-use crate::bpf::{self, Place};
+use crate::bpf::{self, LinkPosition};
 use crate::clsact::{self, Filter, NewFilter};
 use crate::{Direction, Error, ifreq};
 
@@ -193,14 +193,14 @@ fn attach_tcx(
     };
     for id in after {
         // Attaching fails if the id is stale.
-        match attach_tcx_at(bpf, program, options, Place::After(*id)) {
+        match attach_tcx_at(bpf, program, options, LinkPosition::After(*id)) {
             Err(error) if is_not_there(&error) => {}
             done => return done,
         }
     }
     let place = match options.order {
-        Order::First | Order::FirstAfter(_) => Place::First,
-        Order::Last => Place::Last,
+        Order::First | Order::FirstAfter(_) => LinkPosition::First,
+        Order::Last => LinkPosition::Last,
     };
     attach_tcx_at(bpf, program, options, place)
 }
@@ -209,7 +209,7 @@ fn attach_tcx_at(
     bpf: &mut Ebpf,
     name: &str,
     options: &AttachOptions<'_>,
-    place: Place,
+    place: LinkPosition,
 ) -> Result<Attachment, ProgramError> {
     let program = loaded(bpf, name)?;
     let failed = |io_error| {
@@ -384,18 +384,18 @@ pub fn missing_helper() -> Option<&'static str> {
 
 /// What the verifier says about callbacks if the programs are not JIT-compiled.
 const NO_CALLBACKS: &str = "callbacks are not allowed in non-JITed programs";
-const JIT_SWITCH: &str = "/proc/sys/net/core/bpf_jit_enable";
-const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
+const JIT_SYSCTL: &str = "/proc/sys/net/core/bpf_jit_enable";
+const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// Returns in which way the kernel was built or configured so that its verifier, whose log this is,
 /// refuses the programs, and what to do.
 #[must_use]
 pub fn unfit(log: &str) -> Option<&'static str> {
     if log.contains(NO_CALLBACKS) {
-        let switch = std::fs::read_to_string(JIT_SWITCH);
+        let switch = std::fs::read_to_string(JIT_SYSCTL);
         return Some(without_jit(switch.as_deref().ok()));
     }
-    (!std::path::Path::new(KERNEL_TYPES).exists()).then_some(
+    (!std::path::Path::new(KERNEL_BTF).exists()).then_some(
         "has no types of its own (BTF), by which the programs are checked: boot one that was built with \
          CONFIG_DEBUG_INFO_BTF",
     )

@@ -26,7 +26,7 @@ const TCX_EGRESS: u32 = 47;
 
 /// The position of a tcx link among those of its interface and direction.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum LinkPosition {
     First,
     Last,
     /// After the program with this id.
@@ -100,12 +100,12 @@ pub(crate) fn create_tcx_link(
     program: BorrowedFd<'_>,
     index: u32,
     direction: Direction,
-    place: Place,
+    place: LinkPosition,
 ) -> io::Result<OwnedFd> {
     let (flags, relative_id) = match place {
-        Place::First => (F_BEFORE, 0),
-        Place::Last => (F_AFTER, 0),
-        Place::After(program) => (F_AFTER | F_ID, program),
+        LinkPosition::First => (F_BEFORE, 0),
+        LinkPosition::Last => (F_AFTER, 0),
+        LinkPosition::After(program) => (F_AFTER | F_ID, program),
     };
     let attributes = LinkCreate {
         prog_fd: number(program),

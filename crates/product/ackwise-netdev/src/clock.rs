@@ -6,7 +6,7 @@ const NS_PER_S: i64 = 1_000_000_000;
 
 /// By how many nanoseconds CLOCK_MONOTONIC of this process is ahead of the kernel's. This does not
 /// change, because a process with threads stays in its time namespace.
-static AHEAD_NS: LazyLock<i64> = LazyLock::new(|| {
+static TIME_NAMESPACE_OFFSET_NS: LazyLock<i64> = LazyLock::new(|| {
     // Kernels without time namespaces do not have the file.
     let offsets = std::fs::read_to_string("/proc/self/timens_offsets");
     offsets.map_or(0, |offsets| monotonic_offset_ns(&offsets))
@@ -41,7 +41,7 @@ fn monotonic_offset_ns(offsets: &str) -> i64 {
 /// Returns the kernel's CLOCK_MONOTONIC in nanoseconds, the clock that BPF programs use: the offset
 /// of a time namespace is subtracted. The clock stops while the machine is suspended.
 pub fn monotonic_ns() -> u64 {
-    read(libc::CLOCK_MONOTONIC).saturating_add_signed(AHEAD_NS.saturating_neg())
+    read(libc::CLOCK_MONOTONIC).saturating_add_signed(TIME_NAMESPACE_OFFSET_NS.saturating_neg())
 }
 
 /// Returns the CPU time of this thread in nanoseconds.

@@ -28,7 +28,7 @@ const MAX_REQUEST: usize = 4096;
 /// The maximum length of an answer in bytes: some 2000 flows.
 const MAX_ANSWER: usize = 1 << 20;
 /// The pause after a failed connection: an error of accept(2) may last for a while.
-const RETRY: Duration = Duration::from_millis(10);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(10);
 
 /// What a daemon can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,7 +113,7 @@ impl Server {
                     }
                     if let Err(error) = stream.and_then(|stream| serve(&stream)) {
                         tracing::debug!("control connection: {error}");
-                        std::thread::sleep(RETRY);
+                        std::thread::sleep(ACCEPT_RETRY_DELAY);
                     }
                 }
             })?;
@@ -185,15 +185,14 @@ where
     ///
     /// # Errors
     /// See [`AskError`].
-    pub fn ask_within(&self, patience: Duration, path: &Path, request: Q) -> Result<S, AskError> {
+    pub fn ask_within(&self, timeout: Duration, path: &Path, request: Q) -> Result<S, AskError> {
         let failed = |error: &dyn std::error::Error| AskError::Failed(error.to_string());
         let line = serde_json::to_string(&request).map_err(|e| failed(&e))?;
-        let answer =
-            UnixStream::connect(path).and_then(|stream| exchange(&stream, &line, patience));
+        let answer = UnixStream::connect(path).and_then(|stream| exchange(&stream, &line, timeout));
         let answer = answer.map_err(|error| match error.kind() {
             io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => AskError::NotRunning,
             io::ErrorKind::WouldBlock => {
-                AskError::Failed(format!("nothing was said within {patience:?}"))
+                AskError::Failed(format!("nothing was said within {timeout:?}"))
             }
             _ => failed(&error),
         })?;
@@ -297,14 +296,14 @@ fn talk(stream: &UnixStream, answer: impl Fn(&str) -> String) -> io::Result<()> 
 }
 
 /// Sends a request if the other side is trusted.
-fn exchange(stream: &UnixStream, line: &str, patience: Duration) -> io::Result<String> {
+fn exchange(stream: &UnixStream, line: &str, timeout: Duration) -> io::Result<String> {
     if !is_trusted(stream)? {
         let user = peer_user(stream)?;
         let why = format!("its control socket belongs to user {user}, who is not trusted");
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
     write_line(stream, line)?;
-    let answer = read_line(stream, MAX_ANSWER, patience)?;
+    let answer = read_line(stream, MAX_ANSWER, timeout)?;
     if !answer.ends_with('\n') {
         let why = match answer.len() {
             MAX_ANSWER.. => "its answer is longer than 1 MiB: ask for fewer flows",
@@ -317,8 +316,8 @@ fn exchange(stream: &UnixStream, line: &str, patience: Duration) -> io::Result<S
 
 /// Reads a line of at most `max` bytes, which must arrive in time, in however many pieces. What
 /// exceeds `max` is not read, so that the line is truncated.
-fn read_line(mut stream: &UnixStream, max: usize, patience: Duration) -> io::Result<String> {
-    let until = Instant::now() + patience;
+fn read_line(mut stream: &UnixStream, max: usize, timeout: Duration) -> io::Result<String> {
+    let until = Instant::now() + timeout;
     let mut line = Vec::new();
     let mut room = [0; 4096];
     while line.len() < max && !line.ends_with(b"\n") {
@@ -500,8 +499,8 @@ mod tests {
                 std::thread::sleep(TIMEOUT / 10);
             }
         });
-        let patience = 3 * TIMEOUT;
-        assert_eq!(service.ask_within(patience, path, Request::STATUS), Ok(7));
+        let timeout = 3 * TIMEOUT;
+        assert_eq!(service.ask_within(timeout, path, Request::STATUS), Ok(7));
         assert!(began.elapsed() < 2 * TIMEOUT, "{:?}", began.elapsed());
         dripping.join().unwrap();
         drop(server);

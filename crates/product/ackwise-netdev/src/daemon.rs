@@ -24,11 +24,11 @@ use nix::unistd::pipe2;
 use sd_notify::NotifyState;
 
 /// The maximum wait before the daemon is checked again.
-const TICK: Duration = Duration::from_millis(100);
+const MAX_WAIT: Duration = Duration::from_millis(100);
 /// How often the counters are shown.
-const SHOW: Duration = Duration::from_secs(1);
+const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 /// How often [`Lifecycle::wait_ended`] polls.
-const POLL: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// The variable that tells a child the descriptor of the pipe on which its parent waits for
 /// readiness.
 const READY_FD: &str = "ACKWISE_READY_FD";
@@ -37,7 +37,7 @@ const READY_FD: &str = "ACKWISE_READY_FD";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// A request over the control socket asked for it.
-    Asked,
+    Requested,
     /// Its interface was deleted.
     InterfaceGone,
     /// A device of its own was deleted or taken down.
@@ -130,7 +130,7 @@ impl Lifecycle {
     pub fn wait_ended(&self, timeout: Duration) {
         let began = Instant::now();
         while self.ended().is_none() && began.elapsed() < timeout {
-            std::thread::sleep(POLL);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -286,12 +286,12 @@ impl Readiness {
 /// The pipe that tells a parent that its child is ready, and the child that its parent is gone.
 struct Parent {
     pipe: File,
-    is_told: Cell<bool>,
+    is_notified: Cell<bool>,
 }
 
 impl Parent {
-    fn tell(&self) {
-        if !self.is_told.replace(true) {
+    fn notify_ready(&self) {
+        if !self.is_notified.replace(true) {
             // A parent that no longer waits need not know.
             let _ = (&self.pipe).write_all(b"\n");
         }
@@ -328,7 +328,7 @@ pub struct Supervisor {
     parent: Option<Parent>,
     watchdog: Option<Duration>,
     /// When the watchdog was last notified, in any run.
-    beaten: Cell<Instant>,
+    notified_at: Cell<Instant>,
 }
 
 impl std::fmt::Debug for Supervisor {
@@ -360,10 +360,10 @@ impl Supervisor {
             hangup: RefCell::default(),
             parent: waiting_parent().map(|pipe| Parent {
                 pipe,
-                is_told: Cell::new(false),
+                is_notified: Cell::new(false),
             }),
             watchdog: sd_notify::watchdog_enabled(),
-            beaten: Cell::new(Instant::now()),
+            notified_at: Cell::new(Instant::now()),
         })
     }
 
@@ -376,7 +376,7 @@ impl Supervisor {
     /// `systemctl status`.
     pub fn ready(&self, status: &str) {
         if let Some(parent) = &self.parent {
-            parent.tell();
+            parent.notify_ready();
         }
         notify(&[NotifyState::Ready, NotifyState::Status(status)]);
     }
@@ -400,11 +400,13 @@ impl Supervisor {
         show: Option<&dyn Fn(&str)>,
     ) -> Result<Outcome, D::Error> {
         // The service manager expects a notification within `watchdog`: send two.
-        let beat = self.watchdog.map(|watchdog| watchdog / 2);
+        let notify_interval = self.watchdog.map(|watchdog| watchdog / 2);
         let mut shown = Instant::now();
         let mut before = daemon.stats()?;
         loop {
-            let mut wait = beat.map_or(TICK, |beat| TICK.min(beat / 2));
+            let mut wait = notify_interval.map_or(MAX_WAIT, |notify_interval| {
+                MAX_WAIT.min(notify_interval / 2)
+            });
             if let Some(deadline) = deadline {
                 wait = wait.min(deadline.saturating_duration_since(Instant::now()));
             }
@@ -423,22 +425,23 @@ impl Supervisor {
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Ok(Outcome::Deadline);
             }
-            let took = shown.elapsed();
-            let is_beat_due = beat.is_some_and(|beat| self.beaten.get().elapsed() >= beat);
-            if !is_beat_due && (show.is_none() || took < SHOW) {
+            let elapsed = shown.elapsed();
+            let is_notification_due = notify_interval
+                .is_some_and(|notify_interval| self.notified_at.get().elapsed() >= notify_interval);
+            if !is_notification_due && (show.is_none() || elapsed < STATUS_INTERVAL) {
                 continue;
             }
             // Reading the counters is part of the check: a stuck daemon fails here.
             let now = daemon.stats()?;
-            let line = describe(&before, &now, took);
+            let line = describe(&before, &now, elapsed);
             if let Some(show) = show {
                 show(&line);
             }
-            if is_beat_due && D::is_alive(&before, &now) {
+            if is_notification_due && D::is_alive(&before, &now) {
                 notify(&[NotifyState::Watchdog, NotifyState::Status(&line)]);
-                self.beaten.set(Instant::now());
+                self.notified_at.set(Instant::now());
             }
-            if took >= SHOW {
+            if elapsed >= STATUS_INTERVAL {
                 (before, shown) = (now, Instant::now());
             }
         }
@@ -475,14 +478,14 @@ mod tests {
             let mut fds = [PollFd::new(wake.as_fd(), PollFlags::POLLIN)];
             poll(&mut fds, PollTimeout::NONE).unwrap();
             assert!(shared.should_stop() && !shared.is_frozen());
-            Ended::Asked
+            Ended::Requested
         })
         .unwrap();
         lifecycle.freeze(true);
         lifecycle.wait_ended(Duration::from_millis(20));
         assert_eq!(lifecycle.ended(), None);
         worker.stop_and_join();
-        assert_eq!(lifecycle.ended(), Some(Ended::Asked));
+        assert_eq!(lifecycle.ended(), Some(Ended::Requested));
     }
 
     struct Counter {

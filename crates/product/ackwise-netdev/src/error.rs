@@ -132,14 +132,14 @@ mod tests {
 
     #[test]
     fn what_was_tried_is_said_in_a_sentence() {
-        let said = |number| {
+        let message = |number| {
             let error = io::Error::from_raw_os_error(number);
             Error::system("open a netlink socket")(error).to_string()
         };
-        let full = said(libc::EMFILE);
+        let full = message(libc::EMFILE);
         assert!(full.starts_with("cannot open a netlink socket: "), "{full}");
         for number in [libc::EPERM, libc::EACCES] {
-            let refused = said(number);
+            let refused = message(number);
             assert!(
                 refused.starts_with("not permitted to open a netlink socket: run as root"),
                 "{refused}"

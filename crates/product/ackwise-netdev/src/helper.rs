@@ -34,21 +34,21 @@ const MAX_MESSAGE: usize = 4096;
 /// The maximum number of descriptors in an answer.
 const MAX_DESCRIPTORS: usize = 8;
 /// The targets in `/proc/self/fd` of the descriptors that it keeps.
-const KEPT: [&str; 3] = [
+const INHERITED_FDS: [&str; 3] = [
     "anon_inode:bpf-map",
     "anon_inode:bpf-prog",
     "anon_inode:btf",
 ];
 /// The length of the number at the start of a request and of its answer.
-const NUMBER: usize = 4;
+const NUMBER_BYTES: usize = 4;
 /// The interval at which to check whether an answer is still wanted, and whether the process has
 /// ended.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How long the process may take to end, since it finishes its current work first.
-const ENDING: Duration = Duration::from_secs(2);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The first byte of an answer, after the number.
-const DONE: u8 = 0;
-const REFUSED: u8 = 1;
+const REPLY_OK: u8 = 0;
+const REPLY_ERROR: u8 = 1;
 
 /// The process that loads BPF programs.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub struct Helper {
     /// `Some` until this is dropped.
     socket: Option<OwnedFd>,
     process: Pid,
-    asked: AtomicU32,
+    next_number: AtomicU32,
 }
 
 impl Helper {
@@ -74,22 +74,22 @@ impl Helper {
         let user = User::choose_quietly(user)?;
         let failed = |error: nix::Error| Error::system("start a process")(error.into());
         let kind = SockType::SeqPacket;
-        let (mine, its) =
+        let (ours, theirs) =
             socketpair(AddressFamily::Unix, kind, None, SockFlag::SOCK_CLOEXEC).map_err(failed)?;
         // SAFETY: this process has one thread, so the child may do anything.
         match unsafe { fork() }.map_err(failed)? {
             ForkResult::Child => {
-                let code = match prepare(name, user.as_ref(), &its) {
-                    Ok(()) => serve(&its, answer),
+                let code = match prepare(name, user.as_ref(), &theirs) {
+                    Ok(()) => serve(&theirs, answer),
                     Err(_) => 1,
                 };
                 // SAFETY: ends this process without running the destructors of what it inherited.
                 unsafe { libc::_exit(code) }
             }
             ForkResult::Parent { child } => Ok(Self {
-                socket: Some(mine),
+                socket: Some(ours),
                 process: child,
-                asked: AtomicU32::new(0),
+                next_number: AtomicU32::new(0),
             }),
         }
     }
@@ -101,12 +101,15 @@ impl Helper {
     pub fn ask(
         &self,
         request: &[u8],
-        patience: Duration,
+        timeout: Duration,
         is_wanted: impl Fn() -> bool,
     ) -> io::Result<Vec<OwnedFd>> {
-        let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
-        let socket = self.socket.as_ref().ok_or_else(gone)?;
-        let number = self.asked.fetch_add(1, Ordering::Relaxed).to_ne_bytes();
+        let broken_pipe = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let socket = self.socket.as_ref().ok_or_else(broken_pipe)?;
+        let number = self
+            .next_number
+            .fetch_add(1, Ordering::Relaxed)
+            .to_ne_bytes();
         let flags = MsgFlags::MSG_NOSIGNAL;
         let parts = [IoSlice::new(&number), IoSlice::new(request)];
         sendmsg::<()>(socket.as_raw_fd(), &parts, &[], flags, None)?;
@@ -116,23 +119,23 @@ impl Helper {
             if !is_wanted() {
                 return Err(io::ErrorKind::Interrupted.into());
             }
-            if began.elapsed() > patience {
+            if began.elapsed() > timeout {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             if !is_readable(socket)? {
                 continue;
             }
             let (length, descriptors) = receive(socket, &mut message)?;
-            let said = message[..length].split_first_chunk::<NUMBER>();
-            let (its_number, said) = said.ok_or_else(gone)?;
+            let reply = message[..length].split_first_chunk::<NUMBER_BYTES>();
+            let (reply_number, reply) = reply.ok_or_else(broken_pipe)?;
             // The descriptors of a late answer are closed.
-            if *its_number != number {
+            if *reply_number != number {
                 continue;
             }
-            return match said.split_first() {
-                Some((&DONE, _)) => Ok(descriptors),
+            return match reply.split_first() {
+                Some((&REPLY_OK, _)) => Ok(descriptors),
                 Some((_, why)) => Err(io::Error::other(String::from_utf8_lossy(why).into_owned())),
-                None => Err(gone()),
+                None => Err(broken_pipe()),
             };
         }
     }
@@ -145,7 +148,7 @@ impl Drop for Helper {
         // The process ends after its current work. That delays nothing, since it keeps no
         // attachment.
         while let Ok(WaitStatus::StillAlive) = waitpid(self.process, Some(WaitPidFlag::WNOHANG)) {
-            if began.elapsed() > ENDING {
+            if began.elapsed() > EXIT_TIMEOUT {
                 return;
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -155,7 +158,7 @@ impl Drop for Helper {
 
 /// Waits briefly for a message, or for the end of the connection.
 fn is_readable(socket: &OwnedFd) -> io::Result<bool> {
-    let timeout = PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::MAX);
+    let timeout = PollTimeout::try_from(POLL_INTERVAL).unwrap_or(PollTimeout::MAX);
     let descriptor = std::os::fd::AsFd::as_fd(socket);
     match poll(&mut [PollFd::new(descriptor, PollFlags::POLLIN)], timeout) {
         Ok(ready) => Ok(ready > 0),
@@ -209,7 +212,7 @@ fn close_others(socket: &OwnedFd) -> io::Result<()> {
     for entry in std::fs::read_dir("/proc/self/fd")? {
         let entry = entry?;
         let target = std::fs::read_link(entry.path()).unwrap_or_default();
-        let is_kept = KEPT.iter().any(|kept| target.as_os_str() == *kept);
+        let is_kept = INHERITED_FDS.iter().any(|kept| target.as_os_str() == *kept);
         let number = entry.file_name().to_string_lossy().parse::<RawFd>();
         others.extend(number.ok().filter(|_| !is_kept));
     }
@@ -240,25 +243,25 @@ fn serve(
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(_) => return 1,
         };
-        let Some((number, request)) = message[..length].split_first_chunk::<NUMBER>() else {
+        let Some((number, request)) = message[..length].split_first_chunk::<NUMBER_BYTES>() else {
             return 1;
         };
-        let mut said = number.to_vec();
+        let mut reply = number.to_vec();
         let descriptors = match answer(request) {
             Ok(descriptors) => {
-                said.push(DONE);
+                reply.push(REPLY_OK);
                 descriptors
             }
             Err(why) => {
-                said.push(REFUSED);
-                said.extend(why.bytes().take(MAX_MESSAGE - NUMBER - 1));
+                reply.push(REPLY_ERROR);
+                reply.extend(why.bytes().take(MAX_MESSAGE - NUMBER_BYTES - 1));
                 Vec::new()
             }
         };
         let numbers: Vec<_> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
         let rights = [ControlMessage::ScmRights(&numbers)];
         let rights = if numbers.is_empty() { &[][..] } else { &rights };
-        let parts = [IoSlice::new(&said)];
+        let parts = [IoSlice::new(&reply)];
         let flags = MsgFlags::MSG_NOSIGNAL;
         if sendmsg::<()>(socket.as_raw_fd(), &parts, rights, flags, None).is_err() {
             return 1;

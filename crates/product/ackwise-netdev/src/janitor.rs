@@ -60,7 +60,7 @@ impl RateSetter {
 }
 
 /// The descriptors that the process keeps, before they are renumbered.
-struct Kept {
+struct KeptFds {
     pipe: RawFd,
     lock: RawFd,
     /// The pipe on which it reports that it is ready.
@@ -94,19 +94,19 @@ impl Janitor {
         let netlink = netlink.map_err(Error::system("open a netlink socket"))?;
         let netlink = netlink.map(Netlink::into_socket);
         let (waiting, alive) = pipe2(OFlag::O_CLOEXEC).map_err(failed)?;
-        let (told, ready) = pipe2(OFlag::O_CLOEXEC).map_err(failed)?;
+        let (readiness, ready) = pipe2(OFlag::O_CLOEXEC).map_err(failed)?;
         // SAFETY: this process has one thread, so the child may do anything.
         match unsafe { fork() }.map_err(failed)? {
             ForkResult::Child => {
-                let kept = Kept {
+                let fds = KeptFds {
                     pipe: waiting.as_raw_fd(),
                     lock: lock.as_raw_fd(),
                     ready: ready.as_raw_fd(),
                     netlink: netlink.as_ref().map(AsRawFd::as_raw_fd),
                 };
-                let code = match prepare(owner, &kept) {
+                let code = match prepare(owner, &fds) {
                     Ok(()) => {
-                        say_ready();
+                        report_ready();
                         wait_and_clear_up(replaced, &names)
                     }
                     Err(_) => 1,
@@ -120,7 +120,7 @@ impl Janitor {
                     alive,
                     process: child,
                 };
-                if is_ready(&told) {
+                if is_ready(&readiness) {
                     return Ok(janitor);
                 }
                 janitor.end();
@@ -150,9 +150,9 @@ impl Janitor {
 }
 
 /// Waits until the process reports that it is ready. Returns `false` if it has ended instead.
-fn is_ready(told: &OwnedFd) -> bool {
+fn is_ready(readiness: &OwnedFd) -> bool {
     loop {
-        match nix::unistd::read(told, &mut [0]) {
+        match nix::unistd::read(readiness, &mut [0]) {
             Err(nix::Error::EINTR) => {}
             read => return read == Ok(1),
         }
@@ -160,7 +160,7 @@ fn is_ready(told: &OwnedFd) -> bool {
 }
 
 /// In the child: reports that it is ready.
-fn say_ready() {
+fn report_ready() {
     // SAFETY: one readable byte. If nobody reads it, the end of the other pipe shows that.
     unsafe { libc::write(READY, [1_u8].as_ptr().cast(), 1) };
 }
@@ -170,7 +170,7 @@ fn c_string(path: &Path) -> Option<CString> {
 }
 
 /// In the child: keeps some descriptors, and drops everything else.
-fn prepare(owner: &User, kept: &Kept) -> Result<(), Error> {
+fn prepare(owner: &User, fds: &KeptFds) -> Result<(), Error> {
     let failed = |error: &dyn std::fmt::Display| Error::privileges("set up the janitor", error);
     // Signals to all processes of a terminal or a unit are left to the daemon.
     SigSet::all().thread_block().map_err(|e| failed(&e))?;
@@ -179,8 +179,8 @@ fn prepare(owner: &User, kept: &Kept) -> Result<(), Error> {
     // the caller ends by _exit.
     let done = unsafe {
         let above = |fd| libc::fcntl(fd, libc::F_DUPFD, NETLINK + 1);
-        let (pipe, lock, ready) = (above(kept.pipe), above(kept.lock), above(kept.ready));
-        let netlink = kept.netlink.map(above);
+        let (pipe, lock, ready) = (above(fds.pipe), above(fds.lock), above(fds.ready));
+        let netlink = fds.netlink.map(above);
         let placed = libc::dup2(pipe, PIPE) == PIPE
             && libc::dup2(lock, LOCK) == LOCK
             && libc::dup2(ready, READY) == READY
@@ -195,7 +195,7 @@ fn prepare(owner: &User, kept: &Kept) -> Result<(), Error> {
     if !done {
         return Err(failed(&io::Error::last_os_error()));
     }
-    let name = if kept.netlink.is_some() {
+    let name = if fds.netlink.is_some() {
         c"ackwise-guard"
     } else {
         c"ackwise-janitor"
@@ -205,7 +205,7 @@ fn prepare(owner: &User, kept: &Kept) -> Result<(), Error> {
     // The files belong to this user, or to root and this process is root's.
     become_user(Some(owner).filter(|owner| !owner.uid.is_root()))?;
     // Restoring a queue discipline needs the capability: if it is missing, fail now and not then.
-    match kept.netlink {
+    match fds.netlink {
         Some(_) => keep_only(
             &CapsHashSet::from([Capability::CAP_NET_ADMIN]),
             &system_calls::of_guard(),
@@ -236,7 +236,7 @@ fn wait_and_clear_up(replaced: Option<&Replaced>, names: &[CString]) -> i32 {
         }
     }
     if let (Some(replaced), Some(mut netlink)) = (replaced, netlink) {
-        let undone = replaced.undo(&mut netlink);
+        let undone = replaced.restore(&mut netlink);
         // Closing the socket is a system call that this process may not make.
         std::mem::forget(netlink);
         if undone.is_err() {

@@ -18,7 +18,7 @@ pub(crate) const TCA_STATS_QUEUE: u16 = 3;
 const NLA_TYPE_MASK: u16 = 0x3fff;
 const NLMSG_HEADER: usize = 16;
 /// How often a list is requested if it changes while the kernel sends it.
-const DUMP_TRIES: u32 = 5;
+const MAX_DUMP_ATTEMPTS: u32 = 5;
 /// The length of `struct tcmsg` in bytes.
 pub(crate) const TCMSG: usize = 20;
 
@@ -42,7 +42,7 @@ pub struct QdiscStats {
 /// Linux's queue disciplines in which each flow waits only behind its own packets. `fq` is not
 /// among them: packets also wait there until the time at which their socket paces them, which does
 /// not indicate a bottleneck.
-const SEPARATE_FLOWS: [&[u8]; 5] = [b"cake", b"cake_mq", b"fq_codel", b"fq_pie", b"sfq"];
+const FLOW_ISOLATING_QDISCS: [&[u8]; 5] = [b"cake", b"cake_mq", b"fq_codel", b"fq_pie", b"sfq"];
 
 /// An rtnetlink socket of the calling thread's network namespace.
 #[derive(Debug)]
@@ -168,7 +168,7 @@ impl Netlink {
         body: &[u8],
         mut each: impl FnMut(&mut T, u16, &[u8]),
     ) -> io::Result<T> {
-        for _ in 0..DUMP_TRIES {
+        for _ in 0..MAX_DUMP_ATTEMPTS {
             let mut list = T::default();
             self.send(kind, libc::NLM_F_DUMP, body)?;
             if self.answer(&mut |kind, body| each(&mut list, kind, body))? {
@@ -289,7 +289,7 @@ fn parse_qdisc(message: &[u8]) -> Option<QdiscStats> {
         packets: u32_at(counts, 0)?,
         bytes: u32_at(counts, 4)?,
         drops: u32_at(counts, 8)?,
-        separates_flows: SEPARATE_FLOWS.contains(&kind),
+        separates_flows: FLOW_ISOLATING_QDISCS.contains(&kind),
     })
 }
 
@@ -366,7 +366,7 @@ mod tests {
         kernel.send(&answer(entry, 0, 2, 8)).unwrap();
         kernel.send(&answer(libc::NLMSG_DONE, 0, 2, 0)).unwrap();
         assert_eq!(list(&mut netlink).unwrap(), [8]);
-        for sequence in 3..3 + DUMP_TRIES {
+        for sequence in 3..3 + MAX_DUMP_ATTEMPTS {
             kernel.send(&torn(sequence)).unwrap();
         }
         let error = list(&mut netlink).unwrap_err();

@@ -38,7 +38,7 @@ pub struct SendStats {
     /// Packets that were lost because they were too long or refused for another reason.
     pub refused: u64,
     /// Whether the interface is gone.
-    pub gone: bool,
+    pub interface_gone: bool,
 }
 
 impl PacketSocket {
@@ -128,7 +128,7 @@ impl PacketSocket {
                 Some(libc::ENOBUFS | libc::EAGAIN) => sent.no_room += 1,
                 Some(libc::ENETDOWN) => sent.down += 1,
                 Some(libc::ENXIO | libc::ENODEV) => {
-                    sent.gone = true;
+                    sent.interface_gone = true;
                     sent.refused += 1;
                 }
                 _ => sent.refused += 1,

@@ -1,7 +1,7 @@
 //! Drops what a daemon no longer needs once it is set up, before it reads the first packet.
 //!
 //! Devices, sockets and programs are open descriptors by then. What remains is a user without
-//! privileges, the capabilities that [`Uses`] asks for, and the system calls of
+//! privileges, the capabilities that [`PrivilegedOps`] asks for, and the system calls of
 //! [`system_calls`](crate::system_calls). Nothing that was dropped can be regained: the bounding
 //! and the ambient set are empty, and `no_new_privs` is set.
 //!
@@ -18,27 +18,27 @@ use crate::registry::Entry;
 use crate::rights::{become_user, held_of, keep_only};
 use crate::system_calls;
 
-pub use crate::system_calls::Uses;
+pub use crate::system_calls::PrivilegedOps;
 pub use crate::user::{SYSTEM_USER, User};
 
 /// From this version on map operations need no capability, only a descriptor.
-const FREE_MAPS: (u32, u32) = (5, 19);
+const UNPRIVILEGED_MAP_OPS: (u32, u32) = (5, 19);
 /// A version that cannot be determined counts as old.
-const UNKNOWN: (u32, u32) = (0, 0);
+const UNKNOWN_VERSION: (u32, u32) = (0, 0);
 
 /// Returns the capabilities that are kept on this kernel version.
-fn kept_capabilities(uses: &Uses, kernel: (u32, u32)) -> CapsHashSet {
-    let needs_bpf = (uses.maps || uses.runs) && kernel < FREE_MAPS;
+fn kept_capabilities(ops: &PrivilegedOps, kernel: (u32, u32)) -> CapsHashSet {
+    let needs_bpf = (ops.maps || ops.runs) && kernel < UNPRIVILEGED_MAP_OPS;
     let wanted = [
-        (uses.clsact, Capability::CAP_NET_ADMIN),
-        (uses.marks, Capability::CAP_NET_RAW),
+        (ops.clsact, Capability::CAP_NET_ADMIN),
+        (ops.marks, Capability::CAP_NET_RAW),
         (needs_bpf, Capability::CAP_BPF),
     ];
     let wanted = wanted.into_iter().filter(|(wanted, _)| *wanted);
     wanted.map(|(_, capability)| capability).collect()
 }
 
-/// Drops all privileges of this thread, and of those that it starts later, except for what `uses`
+/// Drops all privileges of this thread, and of those that it starts later, except for what `ops`
 /// names. Becomes the user `chosen`, or else [`SYSTEM_USER`] if that exists and this process is
 /// root's. The files of `claim` are still removed when the process ends.
 ///
@@ -47,27 +47,27 @@ fn kept_capabilities(uses: &Uses, kernel: (u32, u32)) -> CapsHashSet {
 pub fn drop_privileges<R: Serialize>(
     claim: &mut Entry<R>,
     chosen: Option<&str>,
-    uses: &Uses,
+    ops: &PrivilegedOps,
 ) -> Result<(), Error> {
     let user = User::choose(chosen)?;
     if let Some(user) = &user {
         claim.outlive_rights(user.uid.as_raw())?;
     }
-    drop_all(user.as_ref(), uses)
+    drop_all(user.as_ref(), ops)
 }
 
 /// Like [`drop_privileges`], for a process without an entry in the registry.
 ///
 /// # Errors
 /// If the system refuses. The caller must not continue then.
-pub fn drop_all(user: Option<&User>, uses: &Uses) -> Result<(), Error> {
-    if uses.realtime > 0 {
-        permit_realtime(uses.realtime);
+pub fn drop_all(user: Option<&User>, ops: &PrivilegedOps) -> Result<(), Error> {
+    if ops.realtime > 0 {
+        permit_realtime(ops.realtime);
     }
     empty_bounding_set();
     become_user(user)?;
-    let wanted = kept_capabilities(uses, kernel::version().unwrap_or(UNKNOWN));
-    keep_only(&held_of(&wanted)?, &system_calls::of_daemon(uses))
+    let wanted = kept_capabilities(ops, kernel::version().unwrap_or(UNKNOWN_VERSION));
+    keep_only(&held_of(&wanted)?, &system_calls::of_daemon(ops))
 }
 
 /// Empties the bounding set, so that a program that is executed cannot regain capabilities.
@@ -106,16 +106,16 @@ mod tests {
     #[test]
     fn m6_what_is_kept_follows_from_what_is_used() {
         let (old, new) = ((5, 18), (6, 1));
-        let none = Uses::default();
+        let none = PrivilegedOps::default();
         assert!(kept_capabilities(&none, old).is_empty());
-        let uses = Uses {
+        let ops = PrivilegedOps {
             clsact: true,
             marks: true,
             maps: true,
             ..none
         };
         let kept = [Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW];
-        assert_eq!(kept_capabilities(&uses, new), CapsHashSet::from(kept));
-        assert!(kept_capabilities(&uses, old).contains(&Capability::CAP_BPF));
+        assert_eq!(kept_capabilities(&ops, new), CapsHashSet::from(kept));
+        assert!(kept_capabilities(&ops, old).contains(&Capability::CAP_BPF));
     }
 }

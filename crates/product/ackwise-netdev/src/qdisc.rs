@@ -89,9 +89,9 @@ pub struct Replaced {
     pub found: Option<Qdisc>,
 }
 
-/// What [`Replaced::undo`] did.
+/// What [`Replaced::restore`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Undone {
+pub enum RestoreOutcome {
     /// The previous root is restored.
     Restored,
     /// Somebody else has changed the root, or the interface is gone. Nothing was changed.
@@ -179,10 +179,10 @@ impl Replaced {
     ///
     /// # Errors
     /// If the kernel refuses, for instance because a capability is missing.
-    pub fn undo(&self, netlink: &mut Netlink) -> io::Result<Undone> {
+    pub fn restore(&self, netlink: &mut Netlink) -> io::Result<RestoreOutcome> {
         let now = netlink.qdiscs(self.index)?;
         if !now.iter().any(Qdisc::is_ours) {
-            return Ok(Undone::NotOurs);
+            return Ok(RestoreOutcome::NotOurs);
         }
         let done = match &self.found {
             Some(found) if !found.is_default() => {
@@ -194,8 +194,8 @@ impl Replaced {
             _ => netlink.delete_root(self.index, HANDLE),
         };
         match done {
-            Ok(()) => Ok(Undone::Restored),
-            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(Undone::NotOurs),
+            Ok(()) => Ok(RestoreOutcome::Restored),
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(RestoreOutcome::NotOurs),
             Err(error) => Err(error),
         }
     }

@@ -28,11 +28,11 @@ use crate::qdisc::Replaced;
 use crate::user::{User, effective_user, is_system_user};
 
 /// How often to try a lock that may be held only for reading.
-const TRIES: usize = 4;
+const MAX_LOCK_ATTEMPTS: usize = 4;
 /// The pause between two tries.
-const PAUSE: Duration = Duration::from_millis(10);
+const LOCK_RETRY_DELAY: Duration = Duration::from_millis(10);
 /// How often to open a lock file that others delete at the same time.
-const OPENS: usize = 8;
+const MAX_OPEN_ATTEMPTS: usize = 8;
 /// The maximum length of a record in bytes.
 const MAX_RECORD: u64 = 1 << 16;
 
@@ -212,15 +212,15 @@ impl<R: Serialize + DeserializeOwned> Registry<R> {
             move |source| TakeError::Registry(Error::Registry { path, source })
         };
         make_private(&self.dir).map_err(failed(&self.dir))?;
-        for attempt in 1..=OPENS {
+        for attempt in 1..=MAX_OPEN_ATTEMPTS {
             let mut options = File::options();
             let options = options.read(true).write(true).create(true).truncate(false);
             let file = open_plain(options.mode(0o600), &path).map_err(failed(&path))?;
             let locked = try_lock(&file).map_err(failed(&path))?;
             let record = read_record(&file);
-            if !locked && attempt < TRIES {
+            if !locked && attempt < MAX_LOCK_ATTEMPTS {
                 // It may only be somebody's list().
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(LOCK_RETRY_DELAY);
                 continue;
             }
             if !locked {

@@ -31,7 +31,7 @@ pub(crate) use filter::{of_guard, of_janitor, of_loader};
 
 /// Operations of a running daemon that need a privilege or a system call of their own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Uses {
+pub struct PrivilegedOps {
     /// It removes filters of a clsact qdisc when it ends.
     pub clsact: bool,
     /// It marks single packets (`SO_MARK` as a control message).

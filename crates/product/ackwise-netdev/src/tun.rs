@@ -16,7 +16,7 @@ use crate::{Error, Interface};
 pub const TX_QUEUE_LEN: i32 = 8192;
 
 /// The IPv4 dummy address (RFC 7600 §4.8), for a device that is never addressed.
-const DUMMY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
+const DUMMY_ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
 /// From `linux/if_tun.h`. The number is different on MIPS and PowerPC.
 pub(crate) const TUNSETCARRIER: libc::Ioctl = libc::_IOW::<libc::c_int>(b'T' as u32, 226);
 
@@ -110,7 +110,7 @@ impl TunDevice {
                 // takes the maximum of this value and that of `all`, and a device without an
                 // address passes the reverse-path check only at 0.
                 set("ipv4", "rp_filter", "2");
-                if let Err(error) = ifreq::set_address(&self.name, DUMMY) {
+                if let Err(error) = ifreq::set_address(&self.name, DUMMY_ADDRESS) {
                     tracing::debug!("address of {}: {error}", self.name);
                 }
                 // Routes through the device are not used while it has no carrier.

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 
-use ackwise_netdev::privileges::{Uses, drop_all};
+use ackwise_netdev::privileges::{PrivilegedOps, drop_all};
 use libc::c_long;
 
 /// The variable that names the call to make.
@@ -118,7 +118,7 @@ fn make(call: &Call) {
 #[test]
 fn m6_a_call_that_no_daemon_makes_kills_the_process() {
     if let Ok(name) = std::env::var(CALL) {
-        drop_all(None, &Uses::default()).unwrap();
+        drop_all(None, &PrivilegedOps::default()).unwrap();
         make(CALLS.iter().find(|call| call.name == name).unwrap());
         std::process::exit(0);
     }
@@ -140,7 +140,7 @@ fn m6_what_a_daemon_does_works() {
         assert_eq!(status.code(), Some(7), "{status}");
         return;
     }
-    drop_all(None, &Uses::default()).unwrap();
+    drop_all(None, &PrivilegedOps::default()).unwrap();
     let threads = (0..4).map(|n| {
         let work = move || {
             let mut text = String::new();
@@ -184,7 +184,7 @@ fn m6_no_right_is_left() {
         assert_eq!(status.code(), Some(7), "{status}");
         return;
     }
-    drop_all(None, &Uses::default()).unwrap();
+    drop_all(None, &PrivilegedOps::default()).unwrap();
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));

@@ -2,7 +2,7 @@
 
 use ackwise_netdev::ifreq::index_of;
 use ackwise_netdev::netlink::Netlink;
-use ackwise_netdev::qdisc::{Cake, CakeFilter, Qdisc, Replaced, Undone};
+use ackwise_netdev::qdisc::{Cake, CakeFilter, Qdisc, Replaced, RestoreOutcome};
 use ackwise_testbed::{Netns, in_virtual_time, run_command};
 
 const CAKE: Cake = Cake {
@@ -62,10 +62,16 @@ fn what_is_put_back_is_what_was_there_however_often() {
                         assert!(cake.contains(option), "no {option} in {cake}");
                     }
                     let replaced = Replaced { index, found };
-                    assert_eq!(replaced.undo(&mut netlink).unwrap(), Undone::Restored);
+                    assert_eq!(
+                        replaced.restore(&mut netlink).unwrap(),
+                        RestoreOutcome::Restored
+                    );
                     assert_eq!(shown(), before);
                     // A second undo changes nothing.
-                    assert_eq!(replaced.undo(&mut netlink).unwrap(), Undone::NotOurs);
+                    assert_eq!(
+                        replaced.restore(&mut netlink).unwrap(),
+                        RestoreOutcome::NotOurs
+                    );
                     assert_eq!(shown(), before);
                 }
             }

@@ -99,10 +99,10 @@ fn m5_a_directory_or_a_socket_of_another_user_is_not_used() {
     // Answers whoever asks.
     let squatter = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        let mut asked = String::new();
-        BufReader::new(&stream).read_line(&mut asked).unwrap();
+        let mut request = String::new();
+        BufReader::new(&stream).read_line(&mut request).unwrap();
         let _ = stream.write_all(b"{\"status\":6}\n");
-        asked
+        request
     });
     let answer = NUMBERS.ask(&registry.socket_path(&key), Request::Stop);
     assert!(

@@ -6,20 +6,20 @@
 //!
 //! Some boxes are also recognised by what they do not do. That needs evidence, too: if too little
 //! arrived to show it, the box is not named, or all that fit are. Anything that none of the boxes
-//! found does is reported as [`Known::Unknown`].
+//! found does is reported as [`BoxKind::Unknown`].
 
 use serde::Serialize;
 
 use crate::changes::Changes;
+use crate::findings::Sign;
 use crate::script::{CLASSIC, Phase};
-use crate::shown::Sign;
 use crate::signs::Signs;
-use crate::stats::{LEVEL, Share, coin, percent};
+use crate::stats::{SIGNIFICANCE_LEVEL, Share, coin, percent};
 
 /// A kind of middlebox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Known {
+pub enum BoxKind {
     /// cake with `ack-filter`.
     CakeAckFilter,
     /// cake with `ack-filter-aggressive`.
@@ -42,9 +42,9 @@ pub enum Known {
 
 /// A box that was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Named {
+pub struct IdentifiedBox {
     /// The kind of box.
-    pub name: Known,
+    pub name: BoxKind,
     /// A description of the box.
     pub what: &'static str,
     /// The evidence for it.
@@ -53,7 +53,7 @@ pub struct Named {
     pub advice: &'static str,
 }
 
-impl Known {
+impl BoxKind {
     /// A description of the box.
     const fn what(self) -> &'static str {
         match self {
@@ -104,8 +104,8 @@ impl Known {
     }
 }
 
-impl Named {
-    fn new(name: Known, because: String) -> Self {
+impl IdentifiedBox {
+    fn new(name: BoxKind, because: String) -> Self {
         Self {
             name,
             what: name.what(),
@@ -116,26 +116,26 @@ impl Named {
 }
 
 /// Boxes that explain a finding equally well: one, or several that cannot be told apart here.
-struct Found {
-    fit: Vec<Known>,
+struct Explanation {
+    fit: Vec<BoxKind>,
     because: String,
 }
 
-impl Found {
-    fn one(known: Known, because: String) -> Self {
+impl Explanation {
+    fn one(known: BoxKind, because: String) -> Self {
         Self {
             fit: vec![known],
             because,
         }
     }
 
-    fn named(&self) -> Named {
+    fn named(&self) -> IdentifiedBox {
         if let [known] = self.fit[..] {
-            return Named::new(known, self.because.clone());
+            return IdentifiedBox::new(known, self.because.clone());
         }
         let fit: Vec<_> = self.fit.iter().map(|it| it.what()).collect();
-        Named {
-            name: Known::Unknown,
+        IdentifiedBox {
+            name: BoxKind::Unknown,
             what: "one of several boxes, which this probe cannot tell apart",
             because: format!("{}: {}", fit.join(", or "), self.because),
             advice: "probe again when the path loses less",
@@ -145,7 +145,7 @@ impl Found {
 
 /// Names the boxes in a direction.
 #[must_use]
-pub fn boxes(signs: &Signs, changes: &Changes) -> Vec<Named> {
+pub fn boxes(signs: &Signs, changes: &Changes) -> Vec<IdentifiedBox> {
     let found = [
         proxy(changes),
         length_and_rate(signs),
@@ -155,28 +155,28 @@ pub fn boxes(signs: &Signs, changes: &Changes) -> Vec<Named> {
         gateway(signs),
     ];
     let found: Vec<_> = found.into_iter().flatten().collect();
-    let mut named: Vec<_> = found.iter().map(Found::named).collect();
+    let mut named: Vec<_> = found.iter().map(Explanation::named).collect();
     named.extend(unknown(signs, &found));
     named
 }
 
-fn proxy(changes: &Changes) -> Option<Found> {
+fn proxy(changes: &Changes) -> Option<Explanation> {
     let foreign = changes.foreign_handshakes;
     let because = format!(
         "{} of {} handshakes were made on the way, not by the other end",
         foreign.hit, foreign.of
     );
-    (foreign.hit > 0).then(|| Found::one(Known::Proxy, because))
+    (foreign.hit > 0).then(|| Explanation::one(BoxKind::Proxy, because))
 }
 
 /// Returns whether a path is shown to let these pass: of at least ten, no more than a quarter is
 /// lost. With few samples, finding no loss beyond chance shows nothing.
 fn pass(these: Share) -> bool {
-    const ENOUGH: usize = 10;
-    these.of >= ENOUGH && 4 * these.hit <= these.of
+    const MIN_FLOWS: usize = 10;
+    these.of >= MIN_FLOWS && 4 * these.hit <= these.of
 }
 
-fn length_and_rate(signs: &Signs) -> Option<Found> {
+fn length_and_rate(signs: &Signs) -> Option<Explanation> {
     let because = format!(
         "{} of the segments with a few bytes of data are lost and {} of those with many, at 200 a second and more; at a slow pace {}",
         percent(signs.short.these),
@@ -184,10 +184,10 @@ fn length_and_rate(signs: &Signs) -> Option<Found> {
         percent(signs.slow_short),
     );
     let found = signs.short.holds_in_any_order() && pass(signs.slow_short);
-    found.then(|| Found::one(Known::LengthAndRate, because))
+    found.then(|| Explanation::one(BoxKind::LengthAndRate, because))
 }
 
-fn policer(signs: &Signs) -> Option<Found> {
+fn policer(signs: &Signs) -> Option<Explanation> {
     let because = format!(
         "of many flows, none of them fast, {} lose their last ACK, and {} their data; at a slow pace {} of the ACKs are lost",
         percent(signs.crowd.these),
@@ -195,95 +195,95 @@ fn policer(signs: &Signs) -> Option<Found> {
         percent(signs.slow_acks),
     );
     let found = signs.crowd.holds() && pass(signs.slow_acks);
-    found.then(|| Found::one(Known::Policer, because))
+    found.then(|| Explanation::one(BoxKind::Policer, because))
 }
 
-fn queue(signs: &Signs) -> Option<Found> {
+fn queue(signs: &Signs) -> Option<Explanation> {
     let young = &signs.young;
     if !young.older_give_way() {
         return None;
     }
     // It is known to be a filter; most of twelve flows tell which.
-    const ENOUGH: usize = 6;
+    const MIN_FLOWS: usize = 6;
     let acc_ecn = &signs.young_acc_ecn;
-    let ignores_acc_ecn = coin(acc_ecn.first_lost, acc_ecn.last_lost) < 10.0 * LEVEL;
-    let spares_acc_ecn = acc_ecn.bursts >= ENOUGH && 4 * acc_ecn.first_lost <= acc_ecn.bursts;
+    let ignores_acc_ecn = coin(acc_ecn.first_lost, acc_ecn.last_lost) < 10.0 * SIGNIFICANCE_LEVEL;
+    let spares_acc_ecn = acc_ecn.bursts >= MIN_FLOWS && 4 * acc_ecn.first_lost <= acc_ecn.bursts;
     let keeps_two = 2 * young.last_but_one > young.bursts;
     let of_cake = if keeps_two {
-        Known::CakeAckFilter
+        BoxKind::CakeAckFilter
     } else {
-        Known::CakeAckFilterAggressive
+        BoxKind::CakeAckFilterAggressive
     };
-    let (fit, said) = match (ignores_acc_ecn, spares_acc_ecn) {
-        (true, _) => (vec![Known::NumbersOnly], "the same"),
+    let (fit, reason) = match (ignores_acc_ecn, spares_acc_ecn) {
+        (true, _) => (vec![BoxKind::NumbersOnly], "the same"),
         (false, true) => (vec![of_cake], "not so"),
         (false, false) => (
-            vec![of_cake, Known::NumbersOnly],
+            vec![of_cake, BoxKind::NumbersOnly],
             "too few arrived to say the same",
         ),
     };
     let because = format!(
-        "of four ACKs of a young flow behind data {:.1} are left, the newest; with AccECN {said}",
-        young.left(),
+        "of four ACKs of a young flow behind data {:.1} are left, the newest; with AccECN {reason}",
+        young.mean_arrivals(),
     );
-    Some(Found { fit, because })
+    Some(Explanation { fit, because })
 }
 
-fn attach(signs: &Signs) -> Option<Found> {
+fn attach(signs: &Signs) -> Option<Explanation> {
     let because = format!(
         "the last ACK of a burst comes {:.1} ms later than data in its place, and those before it do not come",
         signs.hold.late_ms
     );
     let burst = signs.thins(Phase::Burst) || signs.second.holds();
     let thins = burst || signs.old.older_give_way();
-    (signs.hold.sure && thins).then(|| Found::one(Known::AckwiseAttach, because))
+    (signs.hold.sure && thins).then(|| Explanation::one(BoxKind::AckwiseAttach, because))
 }
 
 /// If ACKs are also held, both boxes look alike.
-fn gateway(signs: &Signs) -> Option<Found> {
+fn gateway(signs: &Signs) -> Option<Explanation> {
     let (old, young) = (&signs.old, &signs.young);
     if !old.older_give_way() || young.older_give_way() || signs.hold.sure {
         return None;
     }
     // An average over the four ACKs of young flows, from at least half of the flows.
-    let spares_young = young.bursts >= CLASSIC / 2 && young.left() > 3.5;
-    let mut fit = vec![Known::AckwiseGateway];
+    let spares_young = young.bursts >= CLASSIC / 2 && young.mean_arrivals() > 3.5;
+    let mut fit = vec![BoxKind::AckwiseGateway];
     let mut because = format!(
         "of five ACKs behind data {:.1} are left, the newest",
-        old.left()
+        old.mean_arrivals()
     );
     because.push_str(if signs.hold.none {
         ", at once"
     } else {
-        fit.push(Known::AckwiseAttach);
+        fit.push(BoxKind::AckwiseAttach);
         "; too few arrived to say whether they are held"
     });
     because.push_str(if spares_young {
         "; those of young flows all come"
     } else {
-        fit.push(Known::CakeAckFilter);
+        fit.push(BoxKind::CakeAckFilter);
         "; too few of young flows arrived to say whether it leaves those alone"
     });
-    Some(Found { fit, because })
+    Some(Explanation { fit, because })
 }
 
 /// Returns whether a box that was found can also cause this.
-fn explains(known: Known, sign: Sign) -> bool {
+fn explains(known: BoxKind, sign: Sign) -> bool {
     let young = [Phase::Alone, Phase::Crowd];
     match (known, sign) {
-        (Known::Proxy, _) => true,
-        (Known::Unknown, _) => false,
-        (Known::AckwiseAttach, Sign::Held) => true,
+        (BoxKind::Proxy, _) => true,
+        (BoxKind::Unknown, _) => false,
+        (BoxKind::AckwiseAttach, Sign::Held) => true,
         (_, Sign::Held) => false,
-        (Known::LengthAndRate, Sign::ShortDataLost) => true,
+        (BoxKind::LengthAndRate, Sign::ShortDataLost) => true,
         (_, Sign::ShortDataLost) => false,
-        (Known::LengthAndRate | Known::Policer, Sign::LastLost) => true,
+        (BoxKind::LengthAndRate | BoxKind::Policer, Sign::LastLost) => true,
         (_, Sign::LastLost) => false,
         // These three do not read the contents of an ACK.
-        (Known::LengthAndRate | Known::Policer | Known::NumbersOnly, Sign::NewsLost) => true,
+        (BoxKind::LengthAndRate | BoxKind::Policer | BoxKind::NumbersOnly, Sign::NewsLost) => true,
         (_, Sign::NewsLost) => false,
         (_, Sign::Thinned(Phase::Slow)) => false,
-        (Known::AckwiseAttach | Known::AckwiseGateway, Sign::Thinned(phase)) => {
+        (BoxKind::AckwiseAttach | BoxKind::AckwiseGateway, Sign::Thinned(phase)) => {
             !young.contains(&phase)
         }
         (_, Sign::Thinned(_)) => true,
@@ -291,10 +291,10 @@ fn explains(known: Known, sign: Sign) -> bool {
 }
 
 /// Anything that none of the boxes found does.
-fn unknown(signs: &Signs, found: &[Found]) -> Option<Named> {
+fn unknown(signs: &Signs, found: &[Explanation]) -> Option<IdentifiedBox> {
     let mut fit = found.iter().flat_map(|it| &it.fit);
-    let shown = signs.shown().into_iter();
-    let rest = shown.filter(|it| !fit.clone().any(|known| explains(*known, it.sign)));
+    let findings = signs.findings().into_iter();
+    let rest = findings.filter(|it| !fit.clone().any(|known| explains(*known, it.sign)));
     let rest: Vec<_> = rest.map(|it| it.text).collect();
     let alone = if fit.next().is_some() {
         "what is found above does not do this: "
@@ -302,5 +302,5 @@ fn unknown(signs: &Signs, found: &[Found]) -> Option<Named> {
         ""
     };
     let because = format!("{alone}{}", rest.join("; "));
-    (!rest.is_empty()).then(|| Named::new(Known::Unknown, because))
+    (!rest.is_empty()).then(|| IdentifiedBox::new(BoxKind::Unknown, because))
 }

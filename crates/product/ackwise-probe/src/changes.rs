@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::compare::{Direction, Joined, Sample};
+use crate::compare::{Direction, Sample, StageSamples};
 use crate::record::{KINDS, Record};
 use crate::segment::{CE, flag, kind};
 use crate::stats::Share;
@@ -70,7 +70,7 @@ impl Changes {
         changes
     }
 
-    fn stage(&mut self, stage: &Joined) {
+    fn stage(&mut self, stage: &StageSamples) {
         let is_syn = |it: &Record| it.flags & flag::SYN != 0;
         for it in &stage.made {
             if is_syn(it) {

@@ -6,7 +6,7 @@ use crate::engine::Records;
 use crate::record::{Record, Role};
 use crate::script::{End, Phase};
 use crate::segment::{CE, flag};
-use crate::session::Played;
+use crate::session::StageRecords;
 use crate::stats::Share;
 
 /// A packet that was sent, and what happened to it.
@@ -43,7 +43,7 @@ impl Sample {
 
 /// All packets of one stage and direction.
 #[derive(Debug, Default)]
-pub struct Joined {
+pub struct StageSamples {
     /// The packets that were sent.
     pub samples: Vec<Sample>,
     /// The number of packets that arrived more than once.
@@ -93,12 +93,15 @@ fn stamps(conn: u8, sent: &[Record], seen: &[Record]) -> Stamps {
         let all = all.iter().filter(|it| it.conn == conn);
         all.map(|it| (it.ts_val, likeness(it))).collect()
     };
-    let (left, came) = (of(sent), of(seen));
+    let (left, received) = (of(sent), of(seen));
     for it in syns().take(SYNS) {
         let shift = arrived.ts_val.wrapping_sub(it.ts_val);
         let back = |(stamp, like): &(u32, Likeness)| (stamp.wrapping_sub(shift), *like);
-        let found = came.iter().filter(|it| left.contains(&back(it))).count();
-        if found > 1 && 2 * found > came.len() {
+        let found = received
+            .iter()
+            .filter(|it| left.contains(&back(it)))
+            .count();
+        if found > 1 && 2 * found > received.len() {
             return Stamps::Shifted(shift);
         }
     }
@@ -114,7 +117,7 @@ const SYNS: usize = 8;
 /// Joins packets by connection and timestamp; if the path removes or replaces timestamps, by their
 /// numbers and in order.
 #[must_use]
-pub fn join(sent: &[Record], seen: &[Record]) -> Joined {
+pub fn join(sent: &[Record], seen: &[Record]) -> StageSamples {
     let mut samples: Vec<_> = sent
         .iter()
         .map(|&sent| Sample { sent, seen: None })
@@ -126,7 +129,7 @@ pub fn join(sent: &[Record], seen: &[Record]) -> Joined {
         by_likeness.entry(likeness(it)).or_default().push_back(at);
     }
     let mut of_conn: HashMap<u8, Stamps> = HashMap::new();
-    let mut joined = Joined::default();
+    let mut joined = StageSamples::default();
     for it in seen {
         let stamps = of_conn
             .entry(it.conn)
@@ -157,23 +160,23 @@ pub fn join(sent: &[Record], seen: &[Record]) -> Joined {
 #[derive(Debug, Default)]
 pub struct Direction {
     /// The stages in which this end acknowledges.
-    pub stages: Vec<Joined>,
+    pub stages: Vec<StageSamples>,
     /// The stages in which this end sends data.
-    pub of_data: Vec<Joined>,
+    pub of_data: Vec<StageSamples>,
 }
 
 impl Direction {
     /// The direction of an end's ACKs.
     #[must_use]
-    pub fn of(played: &[Played], acks: End) -> Self {
-        let joined = |it: &Played| {
+    pub fn of(records: &[StageRecords], acks: End) -> Self {
+        let joined = |it: &StageRecords| {
             let (from, to): (&Records, &Records) = match acks {
                 End::Client => (&it.client, &it.server),
                 End::Server => (&it.server, &it.client),
             };
             join(&from.sent, &to.seen)
         };
-        let (of_acks, of_data): (Vec<_>, Vec<_>) = played.iter().partition(|it| it.acks == acks);
+        let (of_acks, of_data): (Vec<_>, Vec<_>) = records.iter().partition(|it| it.acks == acks);
         Self {
             stages: of_acks.into_iter().map(joined).collect(),
             of_data: of_data.into_iter().map(joined).collect(),
@@ -228,7 +231,7 @@ mod tests {
         (0..12).map(packet).collect()
     }
 
-    fn joined(rewrite: impl Fn(usize, Record) -> Record) -> Joined {
+    fn joined(rewrite: impl Fn(usize, Record) -> Record) -> StageSamples {
         let sent = sent();
         let seen = sent.iter().enumerate();
         // One packet is lost.

@@ -23,7 +23,7 @@ pub struct Label {
 impl Label {
     /// The label of a packet outside the script.
     #[must_use]
-    pub const fn beside(role: Role) -> Self {
+    pub const fn outside_script(role: Role) -> Self {
         Self {
             phase: Phase::Other,
             role,
@@ -44,7 +44,7 @@ struct Outstanding {
 
 /// An ACK that waits for the others of its burst.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Due {
+pub struct PendingAck {
     /// The acknowledgment number.
     pub ack: u32,
     /// The timestamp to echo.
@@ -71,7 +71,7 @@ pub struct Syn {
 
 /// Data to retransmit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Again {
+pub struct Retransmission {
     /// The sequence number.
     pub seq: u32,
     /// The length in bytes.
@@ -118,7 +118,7 @@ pub struct Connection {
     /// When an ACK for data outside the script is due.
     pub ack_due_ns: Option<u64>,
     /// The waiting ACKs of a burst.
-    pub due: Vec<Due>,
+    pub due: Vec<PendingAck>,
     /// Segments of the script that have been answered, by number.
     pub answered: HashSet<usize>,
     beyond: Vec<(u32, u32)>,
@@ -131,10 +131,10 @@ fn before(a: u32, b: u32) -> bool {
 }
 
 /// The maximum number of blocks kept beyond a hole. A receiver may forget some (RFC 2018 §8).
-const MAX_BEYOND: usize = 256;
+const MAX_OUT_OF_ORDER: usize = 256;
 
 /// The round-trip time assumed until a handshake measures it.
-const RTT_UNKNOWN_NS: u64 = 100_000_000;
+const DEFAULT_RTT_NS: u64 = 100_000_000;
 
 impl Connection {
     /// The first sequence number of the other end, or 0 while it is not known.
@@ -162,7 +162,7 @@ impl Connection {
             over: false,
             syns: Vec::new(),
             rtt_ns: None,
-            timer_rtt_ns: RTT_UNKNOWN_NS,
+            timer_rtt_ns: DEFAULT_RTT_NS,
             ack_due_ns: None,
             due: Vec::new(),
             answered: HashSet::new(),
@@ -197,7 +197,7 @@ impl Connection {
         let since = |it: &Syn| now_ns.saturating_sub(it.at_ns);
         self.rtt_ns = echoed.or(only).map(since);
         let longest = self.syns.first().map(since);
-        self.timer_rtt_ns = self.rtt_ns.or(longest).unwrap_or(RTT_UNKNOWN_NS);
+        self.timer_rtt_ns = self.rtt_ns.or(longest).unwrap_or(DEFAULT_RTT_NS);
     }
 
     /// How long to wait at the end of the script for packets in flight.
@@ -208,8 +208,8 @@ impl Connection {
 
     /// What can be acknowledged now.
     #[must_use]
-    pub fn newest(&self) -> Due {
-        Due {
+    pub fn newest(&self) -> PendingAck {
+        PendingAck {
             ack: self.rcv_nxt,
             echo: self.ts_recent,
         }
@@ -274,7 +274,7 @@ impl Connection {
     /// Returns at most four segments that count as lost: those that SACK has passed over for longer
     /// than a round trip, or that have been outstanding for much longer.
     #[must_use]
-    pub fn lost(&self, now_ns: u64) -> Vec<Again> {
+    pub fn lost(&self, now_ns: u64) -> Vec<Retransmission> {
         const MS: u64 = 1_000_000;
         let timeout = (2 * self.timer_rtt_ns).max(300 * MS) + self.queue_ns;
         let reordering = self.timer_rtt_ns + self.timer_rtt_ns / 4 + 10 * MS;
@@ -287,7 +287,7 @@ impl Connection {
             let passed = last.is_some_and(|last| before(it.seq, last));
             !it.sacked && (out > timeout || passed && out > reordering)
         });
-        let again = lost.map(|it| Again {
+        let again = lost.map(|it| Retransmission {
             seq: it.seq,
             len: it.len,
         });
@@ -319,7 +319,7 @@ impl Connection {
                 apart
             });
             self.beyond.insert(0, (left, right));
-            self.beyond.truncate(MAX_BEYOND);
+            self.beyond.truncate(MAX_OUT_OF_ORDER);
             return true;
         }
         self.rcv_nxt = end;
@@ -425,7 +425,7 @@ mod tests {
         for n in 1..50_000 {
             it.received(first.wrapping_add(2 * n), 1);
         }
-        assert_eq!(it.beyond.len(), MAX_BEYOND);
+        assert_eq!(it.beyond.len(), MAX_OUT_OF_ORDER);
         let newest = first.wrapping_add(2 * 49_999);
         assert_eq!(it.beyond[0], (newest, newest.wrapping_add(1)));
     }
@@ -448,7 +448,7 @@ mod tests {
             ..Segment::default()
         });
         let late = 200_000_000;
-        let lost = Again {
+        let lost = Retransmission {
             seq: at(1),
             len: 100,
         };

@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
-use connections::{FIRST_NS, PATIENCE_NS};
+use connections::{CONNECT_TIMEOUT_NS, FIRST_NS};
 
 use crate::Error;
-use crate::connection::{Again, Connection, Label};
+use crate::connection::{Connection, Label, Retransmission};
 use crate::record::{Record, Role};
 use crate::script::{End, Script, Send};
 use crate::socket::Wire;
@@ -29,7 +29,7 @@ const MARGIN_NS: u64 = 5000 * MS;
 const TICK_NS: u64 = 10 * MS;
 /// Which end this is, and where the other one is.
 #[derive(Debug)]
-pub struct Place {
+pub struct Endpoint {
     /// Which end.
     pub end: End,
     /// The end whose ACKs are examined.
@@ -62,7 +62,7 @@ pub struct Records {
 /// One end of a stage.
 pub struct Engine<'a> {
     socket: &'a mut dyn Wire,
-    place: Place,
+    endpoint: Endpoint,
     script: Script,
     connections: Vec<Option<Connection>>,
     by_port: HashMap<u16, usize>,
@@ -80,12 +80,12 @@ pub struct Engine<'a> {
 
 impl<'a> Engine<'a> {
     /// A stage in which nothing has been sent.
-    pub fn new(socket: &'a mut dyn Wire, place: Place, script: Script) -> Self {
+    pub fn new(socket: &'a mut dyn Wire, endpoint: Endpoint, script: Script) -> Self {
         let now = socket.now_ns();
         let connections = (0..script.connections.len()).map(|_| None).collect();
         Self {
             socket,
-            place,
+            endpoint,
             script,
             connections,
             by_port: HashMap::new(),
@@ -110,7 +110,7 @@ impl<'a> Engine<'a> {
             what: "send packets of the probe",
             source,
         };
-        let client = self.place.end == End::Client;
+        let client = self.endpoint.end == End::Client;
         loop {
             let now = self.socket.now_ns();
             if self.ends(now) || Instant::now() >= until {
@@ -128,10 +128,10 @@ impl<'a> Engine<'a> {
 
     /// Returns whether this end stops, whatever the other one does.
     fn ends(&self, now: u64) -> bool {
-        let client = self.place.end == End::Client;
+        let client = self.endpoint.end == End::Client;
         // The server waits for the client to end the stage.
         let margins = if client { 1 } else { 2 };
-        let connecting = FIRST_NS + PATIENCE_NS;
+        let connecting = FIRST_NS + CONNECT_TIMEOUT_NS;
         let longest = self.script.length_us * 1000 + connecting + margins * MARGIN_NS;
         client && self.is_over(now) || now.saturating_sub(self.began_ns) > longest
     }
@@ -163,7 +163,7 @@ impl<'a> Engine<'a> {
     }
 
     fn sends_data(&self) -> bool {
-        self.place.end != self.place.acks
+        self.endpoint.end != self.endpoint.acks
     }
 
     fn is_over(&self, now: u64) -> bool {
@@ -179,7 +179,7 @@ impl<'a> Engine<'a> {
     /// Performs what is due. Returns when the next action is due.
     fn act(&mut self, now: u64) -> io::Result<u64> {
         let mut next = now + TICK_NS;
-        if self.place.end == End::Client {
+        if self.endpoint.end == End::Client {
             next = next.min(self.open(now)?);
         }
         if now.saturating_sub(self.ticked_ns) >= TICK_NS {
@@ -187,13 +187,13 @@ impl<'a> Engine<'a> {
             self.tick(now)?;
         }
         if self.sends_data() {
-            next = next.min(self.play(now)?);
+            next = next.min(self.send_due(now)?);
         }
         Ok(next)
     }
 
     /// Sends data that are due, and the FINs at the end.
-    fn play(&mut self, now: u64) -> io::Result<u64> {
+    fn send_due(&mut self, now: u64) -> io::Result<u64> {
         let Some(started) = self.started(now) else {
             return Ok(now + TICK_NS);
         };
@@ -215,10 +215,10 @@ impl<'a> Engine<'a> {
             let phase = self.script.connections[conn].answers[index].phase;
             let label = Label {
                 phase,
-                ..Label::beside(Role::Data)
+                ..Label::outside_script(Role::Data)
             };
             let len = segment;
-            self.data(conn, Again { seq, len }, label, self.due(conn))?;
+            self.data(conn, Retransmission { seq, len }, label, self.due(conn))?;
         }
         let lingers = self.connections.iter().flatten();
         let linger = lingers.map(Connection::linger_ns).max();

@@ -3,20 +3,20 @@ use std::io;
 use std::net::IpAddr;
 
 /// Text from the partner, made safe for a terminal: characters that do not print are escaped, and
-/// it has at most [`PeerText::LONGEST`] characters.
+/// it has at most [`PeerText::MAX_CHARS`] characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerText(String);
 
 impl PeerText {
     /// The number of characters kept, before escaping.
-    pub const LONGEST: usize = 200;
+    pub const MAX_CHARS: usize = 200;
 
     /// Escapes and truncates a text.
     #[must_use]
     pub fn new(text: &str) -> Self {
         let mut fit = String::new();
         for (number, letter) in text.chars().enumerate() {
-            if number == Self::LONGEST {
+            if number == Self::MAX_CHARS {
                 fit.push('…');
                 break;
             }

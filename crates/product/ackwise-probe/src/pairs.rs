@@ -15,7 +15,7 @@
 //! often than the data before them, and more often than the data behind them.
 
 use crate::compare::Sample;
-use crate::stats::{LEVEL, Share, coin};
+use crate::stats::{SIGNIFICANCE_LEVEL, Share, coin};
 
 /// Counts of pairs of neighbours of which exactly one is lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Discordant {
 
 /// The losses of some packets, and of data next to them.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Contrast {
+pub struct LossComparison {
     /// The packets under suspicion.
     pub these: Share,
     /// The data that they are compared with.
@@ -62,7 +62,7 @@ pub enum Part {
     Aside,
 }
 
-impl Contrast {
+impl LossComparison {
     /// Compares packets in the order in which they left.
     pub fn of<'a>(
         samples: impl IntoIterator<Item = &'a Sample>,
@@ -107,14 +107,15 @@ impl Contrast {
     /// them.
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.data_before.chance() < LEVEL && self.data_behind.chance() < LEVEL
+        self.data_before.chance() < SIGNIFICANCE_LEVEL
+            && self.data_behind.chance() < SIGNIFICANCE_LEVEL
     }
 
     /// Returns whether the suspects are lost more often, beyond chance, than data, where the order
     /// was random for each pair.
     #[must_use]
     pub fn holds_in_any_order(&self) -> bool {
-        self.either.chance() < LEVEL
+        self.either.chance() < SIGNIFICANCE_LEVEL
     }
 }
 
@@ -146,7 +147,7 @@ mod tests {
     }
 
     /// One letter per packet: `s` is a suspect, `d` is data, `a` is neither; capitals arrive.
-    fn contrast(packets: &str) -> Contrast {
+    fn contrast(packets: &str) -> LossComparison {
         let samples = packets.chars().map(|letter| {
             let role = match letter.to_ascii_lowercase() {
                 's' => Role::Small,
@@ -155,7 +156,7 @@ mod tests {
             };
             sample(role, letter.is_ascii_uppercase())
         });
-        Contrast::of(&samples.collect::<Vec<_>>(), part)
+        LossComparison::of(&samples.collect::<Vec<_>>(), part)
     }
 
     #[test]
@@ -206,9 +207,9 @@ mod tests {
                         samples.push(sample(role, !rng.happens(loses)));
                     }
                 }
-                found += usize::from(Contrast::of(&samples, part).holds_in_any_order());
+                found += usize::from(LossComparison::of(&samples, part).holds_in_any_order());
             }
-            let wanted = LEVEL * TRIALS as f64;
+            let wanted = SIGNIFICANCE_LEVEL * TRIALS as f64;
             let bound = wanted + 3.0 * wanted.sqrt();
             assert!((found as f64) < bound, "{share}: {found} of {TRIALS}");
         }

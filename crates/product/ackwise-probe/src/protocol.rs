@@ -21,7 +21,7 @@ pub const MAX_ANSWER: usize = 4096;
 /// The maximum number of packets that an end sends in a stage, whatever the other one does.
 pub const MAX_SENT: usize = 6000;
 /// The maximum number of packets that an end records as seen in a stage.
-pub const MAX_SEEN: usize = 15_000;
+pub const MAX_RECORDED: usize = 15_000;
 
 /// The length of a frame with this many records, in bytes.
 #[must_use]

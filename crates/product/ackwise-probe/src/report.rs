@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::boxes::{Known, Named, boxes};
+use crate::boxes::{BoxKind, IdentifiedBox, boxes};
 use crate::changes::Changes;
 use crate::compare::Direction;
+use crate::findings::Finding;
 use crate::script::{End, Phase};
-use crate::session::Played;
-use crate::shown::Shown;
+use crate::session::StageRecords;
 use crate::signs::Signs;
 use crate::stats::Share;
 
@@ -32,7 +32,7 @@ pub struct Side {
     /// Whether nothing was found.
     pub clean: bool,
     /// The known boxes that do what was found.
-    pub boxes: Vec<Named>,
+    pub boxes: Vec<IdentifiedBox>,
     /// The findings.
     pub facts: Vec<Fact>,
     /// The counts of ACKs and data, by phase.
@@ -70,8 +70,8 @@ pub struct Counts {
 impl Report {
     /// Evaluates the records of both ends.
     #[must_use]
-    pub fn of(partner: String, played: &[Played]) -> Self {
-        let rtts = played.iter().filter_map(|it| it.client.rtt_ns);
+    pub fn of(partner: String, records: &[StageRecords]) -> Self {
+        let rtts = records.iter().filter_map(|it| it.client.rtt_ns);
         let sides = [
             (End::Client, "to the partner"),
             (End::Server, "from the partner"),
@@ -80,14 +80,14 @@ impl Report {
             partner,
             rtt_ms: rtts.min().map(|ns| ns as f64 / 1e6),
             directions: sides
-                .map(|(end, acks)| Side::of(acks, &Direction::of(played, end)))
+                .map(|(end, acks)| Side::of(acks, &Direction::of(records, end)))
                 .into(),
         }
     }
 
-    /// The names of the boxes of a direction, in the order of [`Known`].
+    /// The names of the boxes of a direction, in the order of [`BoxKind`].
     #[must_use]
-    pub fn named(&self, direction: usize) -> Vec<Known> {
+    pub fn named(&self, direction: usize) -> Vec<BoxKind> {
         let boxes = self.directions.get(direction).map(|it| &it.boxes);
         let mut named: Vec<_> = boxes.into_iter().flatten().map(|it| it.name).collect();
         named.sort();
@@ -120,13 +120,13 @@ impl Report {
     }
 }
 
-impl From<Shown> for Fact {
-    fn from(shown: Shown) -> Self {
+impl From<Finding> for Fact {
+    fn from(findings: Finding) -> Self {
         Self {
-            kind: shown.sign.kind(),
-            hit: shown.hit,
-            of: shown.of,
-            text: shown.text,
+            kind: findings.sign.kind(),
+            hit: findings.hit,
+            of: findings.of,
+            text: findings.text,
         }
     }
 }
@@ -137,7 +137,7 @@ impl Side {
         let changes = Changes::of(path);
         let mut facts = Vec::new();
         too_little(&signs, &mut facts);
-        facts.extend(signs.shown().into_iter().map(Fact::from));
+        facts.extend(signs.findings().into_iter().map(Fact::from));
         lost(path, &mut facts);
         changed(&changes, &mut facts);
         let boxes = boxes(&signs, &changes);

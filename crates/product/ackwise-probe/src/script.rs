@@ -75,7 +75,7 @@ pub enum Act {
     /// An ACK later, together with those of the following segments.
     Defer,
     /// All ACKs that are due, one for each segment, with data around them.
-    Flush(Around),
+    Flush(SurroundingData),
     /// A segment of a few bytes instead of an ACK.
     Small,
     /// A segment of data instead of an ACK.
@@ -85,7 +85,7 @@ pub enum Act {
 /// Data around ACKs that leave at once. Anything that a queue does for lack of room also happens to
 /// the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Around {
+pub struct SurroundingData {
     /// Segments of data before the ACKs.
     pub before: u8,
     /// Whether the last ACK carries a few bytes of data: on a slow link it takes as long as an ACK.
@@ -186,7 +186,7 @@ impl Script {
             Stage::Short => short(interval),
         };
         Self {
-            queue_us: ROOM * interval,
+            queue_us: MAX_BURST_SEGMENTS * interval,
             ..script
         }
     }
@@ -236,7 +236,7 @@ impl Builder {
     }
 
     /// Adds segments that leave at once, whose ACKs are due with the last one.
-    fn burst(&mut self, conn: usize, phase: Phase, round: u8, acks: u8, around: Around) {
+    fn burst(&mut self, conn: usize, phase: Phase, round: u8, acks: u8, around: SurroundingData) {
         for n in 1..=acks {
             let act = if n == acks {
                 Act::Flush(around)
@@ -249,8 +249,8 @@ impl Builder {
 
     /// The ACKs of a young flow leave after some data segments and before one. An AQM that acts on,
     /// say, the second packet of a flow then sometimes hits data and sometimes an ACK.
-    fn among_data(&mut self) -> Around {
-        Around {
+    fn among_data(&mut self) -> SurroundingData {
+        SurroundingData {
             before: 1 + self.rng.below(3) as u8,
             tail: false,
             behind: 1,
@@ -272,7 +272,7 @@ impl Builder {
 
 const ACK: Act = Act::Now(News::None);
 /// What leaves at once takes less time than this many large segments.
-const ROOM: u64 = 50;
+const MAX_BURST_SEGMENTS: u64 = 50;
 /// The number of rounds of ACKs that leave at once.
 const ROUNDS: u8 = 14;
 
@@ -342,9 +342,9 @@ fn long(interval: u64) -> Script {
     let mut tails = [[true, false]; 10].concat();
     it.shuffle(&mut tails);
     for (round, tail) in (0..).zip(tails) {
-        let around = Around {
+        let around = SurroundingData {
             tail,
-            ..Around::default()
+            ..SurroundingData::default()
         };
         it.burst(0, Phase::Burst, round, 5, around);
         let half = interval.max(20 * MS) * 13 / 4;
@@ -360,13 +360,13 @@ fn long(interval: u64) -> Script {
     for (phase, acks, pause) in [(Phase::Queued, 5, 150), (Phase::Train, 24, 200)] {
         for round in 0..ROUNDS {
             // This many fill a short queue, at a different place each time.
-            let around = Around {
+            let around = SurroundingData {
                 before: 24 + it.rng.below(12) as u8,
                 tail: false,
                 behind: 3,
             };
             it.burst(0, phase, round, acks, around);
-            it.now_us += (pause * MS).max(ROOM * interval);
+            it.now_us += (pause * MS).max(MAX_BURST_SEGMENTS * interval);
         }
     }
     it.finish()
@@ -439,7 +439,7 @@ mod tests {
         };
         let [low, high] = [*INTERVALS.start(), *INTERVALS.end()].map(lengths);
         assert!(low < 32_000_000, "{low}");
-        let session = crate::session::SESSION.as_micros() as u64;
+        let session = crate::session::SESSION_TIMEOUT.as_micros() as u64;
         // Each of the four may wait for connections for 12.5 s.
         assert!(high + 50_000_000 < session, "{high}");
     }
@@ -468,8 +468,8 @@ mod tests {
                     }
                     let Some(first) = first else { continue };
                     // A pause follows the last round, too.
-                    let took = last - first + u64::from(interval) * 50;
-                    let most = took * u64::from(LARGE) / u64::from(interval);
+                    let elapsed = last - first + u64::from(interval) * 50;
+                    let most = elapsed * u64::from(LARGE) / u64::from(interval);
                     assert!(
                         data <= most && acks <= most,
                         "{interval} {phase:?}: {data} {acks} {most}"
@@ -490,8 +490,8 @@ mod tests {
         };
         for phase in [Phase::Slow, Phase::Burst, Phase::Queued] {
             let at = at(phase);
-            let took = at[at.len() - 1] - at[0];
-            assert!(at.len() as u64 * 1_000_000 / took <= 50, "{phase:?}");
+            let elapsed = at[at.len() - 1] - at[0];
+            assert!(at.len() as u64 * 1_000_000 / elapsed <= 50, "{phase:?}");
         }
     }
 }

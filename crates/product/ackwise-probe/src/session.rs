@@ -11,29 +11,29 @@ use ackwise_netdev::sockopt::set_int;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::Error;
-use crate::engine::{Engine, Place, Records, with_scope};
+use crate::engine::{Endpoint, Engine, Records, with_scope};
 use crate::error::PeerText;
 use crate::protocol::{
-    Answer, Frame, MAX_ANSWER, MAX_REQUEST, MAX_SEEN, MAX_SENT, Request, VERSION, read,
+    Answer, Frame, MAX_ANSWER, MAX_RECORDED, MAX_REQUEST, MAX_SENT, Request, VERSION, read,
     records_len, write_message, write_records,
 };
 use crate::record::Record;
 use crate::script::{End, Script, Stage};
-use crate::socket::{Only, Quiet, RawSocket};
+use crate::socket::{PortFilter, RawSocket, SilentListener};
 
 /// How long the client waits for a connection.
-const CONNECTING: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an end waits for a message from the other. Each message is one packet, which a path
 /// that loses in bursts may lose several times.
-const PATIENCE: Duration = Duration::from_secs(30);
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the client waits for the records of a stage, however slowly they arrive.
-const TRANSFER: Duration = Duration::from_secs(60);
+const TRANSFER_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time after which a session is over at both ends, whatever the other one does.
-pub const SESSION: Duration = Duration::from_secs(180);
+pub const SESSION_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// The records of both ends of a stage.
 #[derive(Debug)]
-pub struct Played {
+pub struct StageRecords {
     /// The stage that was played.
     pub stage: Stage,
     /// The end whose ACKs are examined.
@@ -58,7 +58,7 @@ pub struct Client {
     /// confuse the next.
     ports: VecDeque<Vec<u16>>,
     /// Keeps the kernel from answering on these ports.
-    quiet: Vec<Quiet>,
+    quiet: Vec<SilentListener>,
 }
 
 /// Two scripts in two directions.
@@ -92,7 +92,7 @@ impl Client {
         let (here, there) = (canonical(here), canonical(there));
         prepare(&control).map_err(Error::system("set up the control connection"))?;
         let mut client = Self {
-            socket: RawSocket::open(there.is_ipv6(), Only::From(port.wrapping_add(1)))?,
+            socket: RawSocket::open(there.is_ipv6(), PortFilter::From(port.wrapping_add(1)))?,
             control,
             began: Instant::now(),
             here,
@@ -106,14 +106,14 @@ impl Client {
         for _ in 0..STAGES {
             let mut ports = Vec::new();
             for _ in 0..flows {
-                let quiet = Quiet::bind(with_scope(here, 0, scope_id))?;
+                let quiet = SilentListener::bind(with_scope(here, 0, scope_id))?;
                 ports.push(quiet.port()?);
                 client.quiet.push(quiet);
             }
             client.ports.push_back(ports);
         }
-        client.say(&Request::Hello { version: VERSION })?;
-        match client.hear()? {
+        client.send(&Request::Hello { version: VERSION })?;
+        match client.receive()? {
             Answer::Welcome { version, .. } if version != VERSION => Err(Error::Version {
                 theirs: version,
                 ours: VERSION,
@@ -130,17 +130,17 @@ impl Client {
         self.there
     }
 
-    /// The control connection, limited to `patience` and to the end of the session.
-    fn bounded(&self, patience: Duration) -> Bounded<'_> {
-        Bounded::new(&self.control, self.began, patience)
+    /// The control connection, limited to `timeout` and to the end of the session.
+    fn with_timeout(&self, timeout: Duration) -> DeadlineStream<'_> {
+        DeadlineStream::new(&self.control, self.began, timeout)
     }
 
-    fn say(&self, request: &Request) -> Result<(), Error> {
-        write_message(&mut self.bounded(PATIENCE), request)
+    fn send(&self, request: &Request) -> Result<(), Error> {
+        write_message(&mut self.with_timeout(MESSAGE_TIMEOUT), request)
     }
 
-    fn hear(&self) -> Result<Answer, Error> {
-        match read(&mut self.bounded(PATIENCE), MAX_ANSWER)? {
+    fn receive(&self) -> Result<Answer, Error> {
+        match read(&mut self.with_timeout(MESSAGE_TIMEOUT), MAX_ANSWER)? {
             Frame::Message(Answer::Failed { why }) => Err(Error::Partner(PeerText::new(&why))),
             Frame::Message(answer) => Ok(answer),
             Frame::Records(_) => Err(Error::protocol("records that nobody asked for")),
@@ -154,38 +154,38 @@ impl Client {
     pub fn probe(
         mut self,
         interval_us: u32,
-        mut told: impl FnMut(usize),
-    ) -> Result<Vec<Played>, Error> {
-        let mut played = Vec::new();
+        mut progress: impl FnMut(usize),
+    ) -> Result<Vec<StageRecords>, Error> {
+        let mut records = Vec::new();
         for acks in [End::Client, End::Server] {
             for stage in [Stage::Long, Stage::Short] {
-                told(played.len());
+                progress(records.len());
                 let ports = self.ports.pop_front().unwrap_or_default();
-                played.push(self.play(stage, acks, interval_us, ports)?);
+                records.push(self.run_stage(stage, acks, interval_us, ports)?);
             }
         }
-        Ok(played)
+        Ok(records)
     }
 
-    fn play(
+    fn run_stage(
         &mut self,
         stage: Stage,
         acks: End,
         interval_us: u32,
         ports: Vec<u16>,
-    ) -> Result<Played, Error> {
+    ) -> Result<StageRecords, Error> {
         let request = Request::Stage {
             stage,
             acks,
             interval_us,
         };
-        self.say(&request)?;
-        match self.hear()? {
+        self.send(&request)?;
+        match self.receive()? {
             Answer::Ready => {}
             other => return Err(unexpected(&other)),
         }
         let script = Script::new(stage, interval_us);
-        let place = Place {
+        let endpoint = Endpoint {
             end: End::Client,
             acks,
             here: self.here,
@@ -194,8 +194,8 @@ impl Client {
             port: self.port,
             ports,
         };
-        let until = self.began + SESSION;
-        let engine = Engine::new(&mut self.socket, place, script);
+        let until = self.began + SESSION_TIMEOUT;
+        let engine = Engine::new(&mut self.socket, endpoint, script);
         let client = engine.run(self.control.as_fd(), until)?;
         if !client.connected {
             return Err(Error::NoFlow {
@@ -203,17 +203,17 @@ impl Client {
                 port: self.port,
             });
         }
-        self.say(&Request::Collect)?;
-        match self.hear()? {
+        self.send(&Request::Collect)?;
+        match self.receive()? {
             Answer::Collected => {}
             other => return Err(unexpected(&other)),
         }
         let server = Records {
             sent: self.records(MAX_SENT)?,
-            seen: self.records(MAX_SEEN)?,
+            seen: self.records(MAX_RECORDED)?,
             ..Records::default()
         };
-        Ok(Played {
+        Ok(StageRecords {
             stage,
             acks,
             client,
@@ -223,7 +223,7 @@ impl Client {
 
     /// Reads at most as many records as a stage can have.
     fn records(&self, most: usize) -> Result<Vec<Record>, Error> {
-        match read::<Answer>(&mut self.bounded(TRANSFER), records_len(most))? {
+        match read::<Answer>(&mut self.with_timeout(TRANSFER_TIMEOUT), records_len(most))? {
             Frame::Records(records) => Ok(records),
             Frame::Message(other) => Err(unexpected(&other)),
         }
@@ -254,7 +254,7 @@ fn connect(host: &str, port: u16) -> Result<TcpStream, Error> {
     };
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in addresses {
-        match TcpStream::connect_timeout(&address, CONNECTING) {
+        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error,
         }
@@ -270,7 +270,7 @@ pub struct Server {
     v4: RawSocket,
     v6: Option<RawSocket>,
     port: u16,
-    _quiet: Quiet,
+    _quiet: SilentListener,
 }
 
 impl Server {
@@ -282,14 +282,14 @@ impl Server {
         let port = address.port().wrapping_add(1);
         let flows = with_scope(address.ip(), port, scope_id(address));
         let listener = listen(address).map_err(Error::system("listen for clients"))?;
-        let only = Only::To(port);
+        let only = PortFilter::To(port);
         Ok(Self {
             listener,
             v4: RawSocket::open(false, only)?,
             // The host may have no IPv6.
             v6: RawSocket::open(true, only).ok(),
             port,
-            _quiet: Quiet::bind(flows)?,
+            _quiet: SilentListener::bind(flows)?,
         })
     }
 
@@ -329,7 +329,7 @@ impl Server {
             Err(error) => {
                 let why = error.to_string();
                 // The client may have gone.
-                let _ = session.say(&Answer::Failed { why });
+                let _ = session.send(&Answer::Failed { why });
                 Err(error)
             }
         }
@@ -347,11 +347,11 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 fn next_client(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
     loop {
         match listener.accept() {
-            Err(error) if is_passing(&error) => {}
+            Err(error) if is_transient(&error) => {}
             taken => return taken,
         }
-        let mut look = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
-        match poll(&mut look, PollTimeout::NONE) {
+        let mut fds = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut fds, PollTimeout::NONE) {
             Ok(_) | Err(nix::Error::EINTR) => {}
             Err(errno) => return Err(errno.into()),
         }
@@ -359,7 +359,7 @@ fn next_client(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
 }
 
 /// Returns whether there is no client, or it has gone again, or a signal arrived.
-fn is_passing(error: &io::Error) -> bool {
+fn is_transient(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
@@ -367,15 +367,15 @@ fn is_passing(error: &io::Error) -> bool {
 }
 
 /// How often to check whether a session is over.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Tells clients that connect during a session to retry.
 fn refuse_others(listener: &TcpListener, over: &AtomicBool) {
-    let waits = |patience: Duration| {
-        let mut look = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
-        let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::ZERO);
+    let waits = |timeout: Duration| {
+        let mut fds = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
+        let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::ZERO);
         // After an error of poll, try to accept, which does not block if there is nobody.
-        poll(&mut look, patience) != Ok(0)
+        poll(&mut fds, timeout) != Ok(0)
     };
     refuse(waits, || listener.accept().map(|it| it.0), over);
 }
@@ -389,28 +389,28 @@ fn refuse(
 ) {
     let began = Instant::now();
     // Closing a connection at once would discard the message. This many are kept open.
-    const KEPT: usize = 64;
+    const MAX_OPEN_REFUSED: usize = 64;
     let mut refused = VecDeque::new();
     while !over.load(Ordering::Relaxed) {
-        if !waits(LOOK) || over.load(Ordering::Relaxed) {
+        if !waits(POLL_INTERVAL) || over.load(Ordering::Relaxed) {
             continue;
         }
         match accept() {
             Ok(mut control) => {
-                let left = SESSION.saturating_sub(began.elapsed()).as_secs() as u32 + 1;
+                let left = SESSION_TIMEOUT.saturating_sub(began.elapsed()).as_secs() as u32 + 1;
                 let busy = Answer::Busy { seconds: left };
                 // A new connection has room for a short message; the client may have gone.
                 let _ = control.set_nonblocking(true);
                 let _ = write_message(&mut control, &busy);
                 refused.push_back(control);
-                if refused.len() > KEPT {
+                if refused.len() > MAX_OPEN_REFUSED {
                     refused.pop_front();
                 }
             }
             Err(_) => {
                 // The kept connections may be what uses up the descriptors.
                 refused.clear();
-                std::thread::sleep(LOOK);
+                std::thread::sleep(POLL_INTERVAL);
             }
         }
     }
@@ -423,25 +423,25 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    fn bounded(&self, patience: Duration) -> Bounded<'_> {
-        Bounded::new(&self.control, self.began, patience)
+    fn with_timeout(&self, timeout: Duration) -> DeadlineStream<'_> {
+        DeadlineStream::new(&self.control, self.began, timeout)
     }
 
-    fn say(&self, answer: &Answer) -> Result<(), Error> {
-        write_message(&mut self.bounded(PATIENCE), answer)
+    fn send(&self, answer: &Answer) -> Result<(), Error> {
+        write_message(&mut self.with_timeout(MESSAGE_TIMEOUT), answer)
     }
 
     fn run(&mut self) -> Result<(), Error> {
-        let Some(Request::Hello { .. }) = self.hear()? else {
+        let Some(Request::Hello { .. }) = self.receive()? else {
             return Err(Error::protocol("no greeting"));
         };
         let welcome = Answer::Welcome {
             version: VERSION,
             port: self.server.port,
         };
-        self.say(&welcome)?;
+        self.send(&welcome)?;
         loop {
-            let (stage, acks, interval_us) = match self.hear()? {
+            let (stage, acks, interval_us) = match self.receive()? {
                 None => return Ok(()),
                 Some(Request::Stage {
                     stage,
@@ -451,14 +451,14 @@ impl Session<'_> {
                 Some(_) => return Err(Error::protocol("a request out of order")),
             };
             let records = self.stage(stage, acks, interval_us)?;
-            match self.hear()? {
+            match self.receive()? {
                 Some(Request::Collect) => {}
                 None => return Err(Error::Gone),
                 Some(_) => return Err(Error::protocol("a request out of order")),
             }
-            self.say(&Answer::Collected)?;
-            write_records(&mut self.bounded(TRANSFER), &records.sent)?;
-            write_records(&mut self.bounded(TRANSFER), &records.seen)?;
+            self.send(&Answer::Collected)?;
+            write_records(&mut self.with_timeout(TRANSFER_TIMEOUT), &records.sent)?;
+            write_records(&mut self.with_timeout(TRANSFER_TIMEOUT), &records.seen)?;
         }
     }
 
@@ -478,7 +478,7 @@ impl Session<'_> {
         };
         // Discard what is left of an earlier stage.
         socket.drain();
-        let place = Place {
+        let endpoint = Endpoint {
             end: End::Server,
             acks,
             here: canonical(here),
@@ -488,16 +488,16 @@ impl Session<'_> {
             ports: Vec::new(),
         };
         let script = Script::new(stage, interval_us);
-        let mut bounded = Bounded::new(&self.control, self.began, PATIENCE);
-        write_message(&mut bounded, &Answer::Ready)?;
-        let until = self.began + SESSION;
-        Engine::new(socket, place, script).run(self.control.as_fd(), until)
+        let mut stream = DeadlineStream::new(&self.control, self.began, MESSAGE_TIMEOUT);
+        write_message(&mut stream, &Answer::Ready)?;
+        let until = self.began + SESSION_TIMEOUT;
+        Engine::new(socket, endpoint, script).run(self.control.as_fd(), until)
     }
 
     /// The next request; `None` if the client has closed the connection.
-    fn hear(&mut self) -> Result<Option<Request>, Error> {
-        let mut bounded = self.bounded(PATIENCE);
-        match bounded.is_over() {
+    fn receive(&mut self) -> Result<Option<Request>, Error> {
+        let mut stream = self.with_timeout(MESSAGE_TIMEOUT);
+        match stream.is_over() {
             Ok(true) => return Ok(None),
             Ok(false) => {}
             Err(source) => {
@@ -507,7 +507,7 @@ impl Session<'_> {
                 });
             }
         }
-        match read(&mut bounded, MAX_REQUEST)? {
+        match read(&mut stream, MAX_REQUEST)? {
             Frame::Message(request) => Ok(Some(request)),
             Frame::Records(_) => Err(Error::protocol("records from a client")),
         }
@@ -515,17 +515,17 @@ impl Session<'_> {
 }
 
 /// The control connection with a deadline, however slowly the other end reads and writes.
-struct Bounded<'a> {
+struct DeadlineStream<'a> {
     control: &'a TcpStream,
     until: Instant,
 }
 
-impl<'a> Bounded<'a> {
-    /// Limited to `patience` from now, and to the end of a session that began at `began`.
-    fn new(control: &'a TcpStream, began: Instant, patience: Duration) -> Self {
+impl<'a> DeadlineStream<'a> {
+    /// Limited to `timeout` from now, and to the end of a session that began at `began`.
+    fn new(control: &'a TcpStream, began: Instant, timeout: Duration) -> Self {
         Self {
             control,
-            until: (Instant::now() + patience).min(began + SESSION),
+            until: (Instant::now() + timeout).min(began + SESSION_TIMEOUT),
         }
     }
 
@@ -533,7 +533,7 @@ impl<'a> Bounded<'a> {
     fn left(&self) -> io::Result<Option<Duration>> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(too_long());
+            return Err(timed_out());
         }
         Ok(Some(left))
     }
@@ -541,34 +541,34 @@ impl<'a> Bounded<'a> {
     /// Waits, and returns whether the other end has closed the connection.
     fn is_over(&self) -> io::Result<bool> {
         self.control.set_read_timeout(self.left()?)?;
-        let waiting = self.control.peek(&mut [0]).map_err(in_words)?;
+        let waiting = self.control.peek(&mut [0]).map_err(describe)?;
         Ok(waiting == 0)
     }
 }
 
-fn too_long() -> io::Error {
+fn timed_out() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "the other end takes too long")
 }
 
 /// Replaces the error of a timeout, which a socket reports as "would block".
-fn in_words(error: io::Error) -> io::Error {
+fn describe(error: io::Error) -> io::Error {
     match error.kind() {
-        io::ErrorKind::WouldBlock => too_long(),
+        io::ErrorKind::WouldBlock => timed_out(),
         _ => error,
     }
 }
 
-impl Read for Bounded<'_> {
+impl Read for DeadlineStream<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.control.set_read_timeout(self.left()?)?;
-        self.control.read(buffer).map_err(in_words)
+        self.control.read(buffer).map_err(describe)
     }
 }
 
-impl Write for Bounded<'_> {
+impl Write for DeadlineStream<'_> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         self.control.set_write_timeout(self.left()?)?;
-        self.control.write(buffer).map_err(in_words)
+        self.control.write(buffer).map_err(describe)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -594,7 +594,7 @@ mod tests {
                 };
                 refuse(|_| true, accept, &over);
             });
-            std::thread::sleep(10 * LOOK);
+            std::thread::sleep(10 * POLL_INTERVAL);
             over.store(true, Ordering::Relaxed);
         });
         let asked = asked.into_inner();
@@ -611,13 +611,13 @@ mod tests {
             let refusing = scope.spawn(|| {
                 refuse(|_| true, || listener.accept().map(|it| it.0), &over);
             });
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
             over.store(true, Ordering::Relaxed);
             for _ in 0..100 {
                 if refusing.is_finished() {
                     return;
                 }
-                std::thread::sleep(LOOK);
+                std::thread::sleep(POLL_INTERVAL);
             }
             // Let the thread go, so that this test ends.
             let address = listener.local_addr().expect("an address");
@@ -634,10 +634,10 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| refuse_others(&listener, &over));
             let mut control = TcpStream::connect(address).expect("a listener");
-            let said = read::<Answer>(&mut control, MAX_ANSWER);
+            let answer = read::<Answer>(&mut control, MAX_ANSWER);
             over.store(true, Ordering::Relaxed);
-            let Ok(Frame::Message(Answer::Busy { seconds })) = said else {
-                panic!("{said:?}");
+            let Ok(Frame::Message(Answer::Busy { seconds })) = answer else {
+                panic!("{answer:?}");
             };
             assert!(seconds > 170, "{seconds}");
         });

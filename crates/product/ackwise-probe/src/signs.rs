@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use crate::compare::{Direction, Sample};
-use crate::pairs::{Contrast, Part};
+use crate::pairs::{LossComparison, Part};
 use crate::record::Role;
 use crate::script::{CLASSIC, Phase, WINDOW_UPDATE};
 use crate::segment::{flag, kind};
-use crate::stats::{LEVEL, Share, coin, larger, median};
+use crate::stats::{SIGNIFICANCE_LEVEL, Share, coin, larger, median};
 
 /// The delay in milliseconds above which an ACK is late. A hold is at least 1 ms.
 const LATE_MS: f64 = 0.9;
@@ -18,7 +18,7 @@ const MIN_DELAYS: usize = 5;
 /// What happened to ACKs that left at once, where the data just before and behind them arrive. If
 /// those do not arrive, the path has little room, or none at all.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Order {
+pub struct BurstResult {
     /// Bursts whose first two ACKs are lost and whose last arrives.
     pub first_lost: usize,
     /// Bursts whose last two ACKs are lost and whose first arrives.
@@ -31,23 +31,23 @@ pub struct Order {
     pub arrived: usize,
 }
 
-impl Order {
+impl BurstResult {
     /// The average number of ACKs that arrive from a burst.
     #[must_use]
-    pub fn left(&self) -> f64 {
+    pub fn mean_arrivals(&self) -> f64 {
         self.arrived as f64 / self.bursts.max(1) as f64
     }
 
     /// Returns whether older ACKs give way to newer ones.
     #[must_use]
     pub fn older_give_way(&self) -> bool {
-        coin(self.first_lost, self.last_lost) < LEVEL
+        coin(self.first_lost, self.last_lost) < SIGNIFICANCE_LEVEL
     }
 }
 
 /// The delay of ACKs relative to data.
 #[derive(Debug, Clone, Copy)]
-pub struct Hold {
+pub struct AckDelay {
     /// The difference of the medians, in milliseconds.
     pub late_ms: f64,
     /// Whether it is beyond chance.
@@ -60,27 +60,27 @@ pub struct Hold {
 #[derive(Debug)]
 pub struct Signs {
     /// ACKs beside data, by phase; in bursts, the first ACK of each.
-    pub thinned: BTreeMap<Phase, Contrast>,
+    pub thinned: BTreeMap<Phase, LossComparison>,
     /// Segments of a few bytes beside large ones.
-    pub short: Contrast,
+    pub short: LossComparison,
     /// ACKs at a slow pace.
     pub slow_acks: Share,
     /// Segments of a few bytes at a slow pace.
     pub slow_short: Share,
     /// The last ACKs of many flows at once, beside data of the same flows.
-    pub crowd: Contrast,
+    pub crowd: LossComparison,
     /// The bursts of young flows with classic ECN, one at a time.
-    pub young: Order,
+    pub young: BurstResult,
     /// The bursts of young flows with AccECN.
-    pub young_acc_ecn: Order,
+    pub young_acc_ecn: BurstResult,
     /// The bursts of a flow that is not young, with a queue.
-    pub old: Order,
+    pub old: BurstResult,
     /// The delay of the last ACK of a burst, relative to data in its place.
-    pub hold: Hold,
+    pub hold: AckDelay,
     /// The second ACK of a burst beside data: some boxes that hold let the first one pass.
-    pub second: Contrast,
+    pub second: LossComparison,
     /// ACKs with news beside data, by the kind of news.
-    pub news: BTreeMap<&'static str, Contrast>,
+    pub news: BTreeMap<&'static str, LossComparison>,
 }
 
 /// Selects the packets to examine.
@@ -94,10 +94,14 @@ fn is(it: &Sample, role: Role) -> bool {
 }
 
 /// Compares packets with the large segments of the same phases.
-fn beside(path: &Direction, phases: &[Phase], wanted: impl Fn(&Sample) -> bool) -> Contrast {
+fn compare_with_data(
+    path: &Direction,
+    phases: &[Phase],
+    wanted: impl Fn(&Sample) -> bool,
+) -> LossComparison {
     let samples = path.samples();
     let samples = samples.filter(|it| phases.contains(&it.sent.phase));
-    Contrast::of(samples, |it| match it.sent.role {
+    LossComparison::of(samples, |it| match it.sent.role {
         Role::Large => Part::Data,
         _ if wanted(it) => Part::Suspect,
         _ => Part::Aside,
@@ -105,9 +109,9 @@ fn beside(path: &Direction, phases: &[Phase], wanted: impl Fn(&Sample) -> bool) 
 }
 
 /// Compares ACKs with data. In a burst only the first counts, which a filter would remove.
-fn acks_beside(path: &Direction, phase: Phase) -> Contrast {
+fn acks_beside(path: &Direction, phase: Phase) -> LossComparison {
     let first = |it: &Sample| is(it, Role::Ack) && it.sent.place == 1 && !has_news(it);
-    let mut contrast = beside(path, &[phase], first);
+    let mut contrast = compare_with_data(path, &[phase], first);
     contrast.these = path.lost(&[phase], Role::Ack);
     contrast
 }
@@ -121,17 +125,17 @@ impl Signs {
         let second = |it: &Sample| is(it, Role::Ack) && it.sent.place == 2;
         Self {
             thinned: phases.map(|it| (it, acks_beside(path, it))).collect(),
-            short: beside(path, &PACED, |it| is(it, Role::Small)),
+            short: compare_with_data(path, &PACED, |it| is(it, Role::Small)),
             slow_acks: path.lost(&[Phase::Slow], Role::Ack),
             slow_short: path.lost(&[Phase::Slow], Role::Small),
-            crowd: beside(path, &[Phase::Crowd], last),
+            crowd: compare_with_data(path, &[Phase::Crowd], last),
             young: order(path, Phase::Alone, |it| usize::from(it.sent.conn) < CLASSIC),
             young_acc_ecn: order(path, Phase::Alone, |it| {
                 usize::from(it.sent.conn) >= CLASSIC
             }),
             old: order(path, Phase::Queued, |_| true),
             hold: hold(path),
-            second: beside(path, &[Phase::Burst], second),
+            second: compare_with_data(path, &[Phase::Burst], second),
             news: NEWS.map(|(name, wanted)| (name, news(path, wanted))).into(),
         }
     }
@@ -139,7 +143,7 @@ impl Signs {
     /// Returns whether ACKs are removed beyond chance in this phase.
     #[must_use]
     pub fn thins(&self, phase: Phase) -> bool {
-        self.thinned.get(&phase).is_some_and(Contrast::holds)
+        self.thinned.get(&phase).is_some_and(LossComparison::holds)
     }
 }
 
@@ -157,9 +161,9 @@ fn has_news(it: &Sample) -> bool {
     NEWS.iter().any(|(_, wanted)| wanted(it))
 }
 
-fn news(path: &Direction, wanted: Wanted) -> Contrast {
-    let told = |it: &Sample| is(it, Role::Ack) && wanted(it);
-    beside(path, &[Phase::Steady], told)
+fn news(path: &Direction, wanted: Wanted) -> LossComparison {
+    let is_wanted_ack = |it: &Sample| is(it, Role::Ack) && wanted(it);
+    compare_with_data(path, &[Phase::Steady], is_wanted_ack)
 }
 
 #[derive(Default)]
@@ -194,14 +198,14 @@ impl Burst {
     }
 }
 
-fn order(path: &Direction, phase: Phase, wanted: Wanted) -> Order {
+fn order(path: &Direction, phase: Phase, wanted: Wanted) -> BurstResult {
     let mut bursts: BTreeMap<(u8, u8), Burst> = BTreeMap::new();
     let all = path.samples();
     for it in all.filter(|it| it.sent.phase == phase && wanted(it)) {
         let of = (it.sent.conn, it.sent.round);
         bursts.entry(of).or_default().add(it);
     }
-    let mut order = Order::default();
+    let mut order = BurstResult::default();
     for burst in bursts.values().filter(|it| it.stands_in_data()) {
         let [first, second, .., last_but_one, last] = burst.acks[..] else {
             continue;
@@ -216,7 +220,7 @@ fn order(path: &Direction, phase: Phase, wanted: Wanted) -> Order {
     order
 }
 
-fn hold(path: &Direction) -> Hold {
+fn hold(path: &Direction) -> AckDelay {
     let delays = |role: Role| {
         let last = path
             .of_phase(Phase::Burst, role)
@@ -230,9 +234,9 @@ fn hold(path: &Direction) -> Hold {
     } else {
         median(&acks) - median(&data)
     };
-    Hold {
+    AckDelay {
         late_ms,
-        sure: late_ms > LATE_MS && larger(&acks, &data) < LEVEL,
+        sure: late_ms > LATE_MS && larger(&acks, &data) < SIGNIFICANCE_LEVEL,
         none: late_ms <= LATE_MS && fewest >= MIN_DELAYS,
     }
 }

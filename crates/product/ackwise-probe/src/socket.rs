@@ -2,8 +2,8 @@
 //! of them.
 //!
 //! The kernel answers segments of unknown connections with RST. It does not if a socket listens on
-//! their port with a filter that drops everything ([`Quiet`]): no firewall rule is needed, and
-//! nothing is left when the process ends. A raw socket gets its copy of a packet before that.
+//! their port with a filter that drops everything ([`SilentListener`]): no firewall rule is needed,
+//! and nothing is left when the process ends. A raw socket gets its copy of a packet before that.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
@@ -24,14 +24,14 @@ use crate::segment::Segment;
 /// The size of a raw socket's buffers in bytes: a burst of the probe fits.
 const BUFFER: usize = 4 << 20;
 /// The maximum length of a packet.
-const LONGEST: usize = 65_536;
+const MAX_PACKET: usize = 65_536;
 /// The maximum number of packets that can wait in the buffer: the kernel counts at least 768 bytes
 /// for each, within twice the size that was asked for.
 const BACKLOG: usize = 2 * BUFFER / 768;
 
 /// The segments that a raw socket receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Only {
+pub enum PortFilter {
     /// Segments to this port.
     To(u16),
     /// Segments from this port.
@@ -40,7 +40,7 @@ pub enum Only {
 
 /// A segment that arrived.
 #[derive(Debug, Clone)]
-pub struct Arrived {
+pub struct ReceivedSegment {
     /// When the kernel received it, in nanoseconds of [`now_ns`].
     pub at_ns: u64,
     /// The address of the sender.
@@ -63,7 +63,7 @@ pub trait Wire {
     ///
     /// # Errors
     /// If the system refuses.
-    fn receive(&mut self) -> io::Result<Next>;
+    fn receive(&mut self) -> io::Result<Received>;
 
     /// The descriptor that becomes readable when a segment arrives.
     fn arrivals(&self) -> BorrowedFd<'_>;
@@ -98,8 +98,8 @@ const MAX_WAIT_NS: u64 = 1_000_000_000;
 /// Converts an arrival time to the clock of [`now_ns`], which reads `now`. The kernel reports it by
 /// the wall clock, which reads `today` now, and may have been set since. A time that is in the
 /// future, or too long ago, is ignored: the packet then counts as having arrived now.
-fn arrival_ns(said: Option<u64>, today: u64, now: u64) -> u64 {
-    let since = said.and_then(|said| today.checked_sub(said));
+fn arrival_ns(timestamp: Option<u64>, today: u64, now: u64) -> u64 {
+    let since = timestamp.and_then(|timestamp| today.checked_sub(timestamp));
     let since = since.filter(|since| *since <= MAX_WAIT_NS);
     now.saturating_sub(since.unwrap_or(0))
 }
@@ -113,7 +113,7 @@ impl RawSocket {
     ///
     /// # Errors
     /// If the capability is missing.
-    pub fn open(v6: bool, only: Only) -> Result<Self, Error> {
+    pub fn open(v6: bool, only: PortFilter) -> Result<Self, Error> {
         let socket = raw_socket::open(v6, SockProtocol::Tcp).map_err(Error::Rights)?;
         // Set the filter first: a busy host receives other segments.
         attach_filter(&socket, &port_filter(v6, only))
@@ -137,14 +137,14 @@ impl RawSocket {
         Ok(Self {
             socket,
             v6,
-            buffer: vec![0; LONGEST],
+            buffer: vec![0; MAX_PACKET],
         })
     }
 
     /// Discards waiting packets; those that arrive meanwhile may stay.
     pub fn drain(&mut self) {
         for _ in 0..BACKLOG {
-            if matches!(self.receive(), Ok(Next::Nothing) | Err(_)) {
+            if matches!(self.receive(), Ok(Received::Nothing) | Err(_)) {
                 break;
             }
         }
@@ -166,7 +166,7 @@ impl Wire for RawSocket {
         }
     }
 
-    fn receive(&mut self) -> io::Result<Next> {
+    fn receive(&mut self) -> io::Result<Received> {
         loop {
             let mut space = nix::cmsg_space!(libc::timespec, libc::c_int);
             let mut parts = [IoSliceMut::new(&mut self.buffer)];
@@ -178,7 +178,7 @@ impl Wire for RawSocket {
             );
             let message = match received {
                 Ok(message) => message,
-                Err(nix::Error::EAGAIN) => return Ok(Next::Nothing),
+                Err(nix::Error::EAGAIN) => return Ok(Received::Nothing),
                 Err(nix::Error::EINTR) => continue,
                 Err(errno) => return Err(errno.into()),
             };
@@ -199,9 +199,9 @@ impl Wire for RawSocket {
                 Segment::read_v4(packet)
             };
             let (Some(from), Some(segment)) = (from, segment) else {
-                return Ok(Next::Unreadable);
+                return Ok(Received::Unreadable);
             };
-            return Ok(Next::Segment(Arrived {
+            return Ok(Received::Segment(ReceivedSegment {
                 at_ns: arrival_ns(at_ns, clock_ns(ClockId::CLOCK_REALTIME), now_ns()),
                 from,
                 segment,
@@ -216,9 +216,9 @@ impl Wire for RawSocket {
 
 /// The result of a read from the socket.
 #[derive(Debug)]
-pub enum Next {
+pub enum Received {
     /// A segment.
-    Segment(Arrived),
+    Segment(ReceivedSegment),
     /// A packet that cannot be parsed.
     Unreadable,
     /// No packet is waiting.
@@ -233,11 +233,11 @@ fn address(storage: &SockaddrStorage) -> Option<IpAddr> {
 /// A listening socket that drops everything, so that the kernel does not answer packets to its
 /// port.
 #[derive(Debug)]
-pub struct Quiet {
+pub struct SilentListener {
     socket: std::net::TcpListener,
 }
 
-impl Quiet {
+impl SilentListener {
     /// Binds a port of this address; 0 means any free one.
     ///
     /// # Errors
@@ -264,13 +264,13 @@ impl Quiet {
 
 /// A classic BPF program that passes segments with a port. A raw socket sees the IP header with
 /// IPv4, but not with IPv6.
-fn port_filter(v6: bool, only: Only) -> Vec<libc::sock_filter> {
+fn port_filter(v6: bool, only: PortFilter) -> Vec<libc::sock_filter> {
     use libc::{BPF_ABS, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_LDX};
     const BPF_MSH: u32 = 0xa0;
 
     let (offset, port) = match only {
-        Only::From(port) => (0, port),
-        Only::To(port) => (2, port),
+        PortFilter::From(port) => (0, port),
+        PortFilter::To(port) => (2, port),
     };
     let mut program = Vec::new();
     if v6 {
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn a_time_of_arrival_is_one_that_can_be() {
         const S: u64 = 1_000_000_000;
-        for (said, today, now, wanted) in [
+        for (timestamp, today, now, wanted) in [
             (Some(100 * S - 5), 100 * S, 7 * S, 7 * S - 5),
             (None, 100 * S, 7 * S, 7 * S),
             // The clock was set back or forward after the packet arrived.
@@ -305,9 +305,9 @@ mod tests {
             (Some(100 * S - 5), 100 * S, 2, 0),
         ] {
             assert_eq!(
-                arrival_ns(said, today, now),
+                arrival_ns(timestamp, today, now),
                 wanted,
-                "{said:?} {today} {now}"
+                "{timestamp:?} {today} {now}"
             );
         }
     }

@@ -2,7 +2,7 @@
 
 /// A finding counts if its probability by chance is below this: that of nine or more coins that all
 /// land on one side.
-pub const LEVEL: f64 = 0.002;
+pub const SIGNIFICANCE_LEVEL: f64 = 0.002;
 
 /// Logarithms of the factorials up to a number.
 struct LnFactorials(Vec<f64>);
@@ -62,13 +62,13 @@ pub fn coin(this: usize, other: usize) -> f64 {
 
 /// The maximum number of values of each kind in the Mann-Whitney test: more than the script has,
 /// and few enough whatever the partner sends.
-const VALUES: usize = 40;
+const MAX_VALUES: usize = 40;
 
 /// The probability that values of `a` are so much larger than those of `b` by chance: the exact
-/// Mann-Whitney test, with ties against the finding. It uses the first [`VALUES`] of each.
+/// Mann-Whitney test, with ties against the finding. It uses the first [`MAX_VALUES`] of each.
 #[must_use]
 pub fn larger(a: &[f64], b: &[f64]) -> f64 {
-    let (a, b) = (&a[..a.len().min(VALUES)], &b[..b.len().min(VALUES)]);
+    let (a, b) = (&a[..a.len().min(MAX_VALUES)], &b[..b.len().min(MAX_VALUES)]);
     if a.is_empty() || b.is_empty() {
         return 1.0;
     }
@@ -79,10 +79,10 @@ pub fn larger(a: &[f64], b: &[f64]) -> f64 {
     let most = a.len() * b.len();
     let mut none = vec![0.0_f64; most + 1];
     none[0] = 1.0;
-    let mut ways = vec![none; b.len() + 1];
+    let mut counts = vec![none; b.len() + 1];
     for _ in a {
         for n in 1..=b.len() {
-            let (before, from) = ways.split_at_mut(n);
+            let (before, from) = counts.split_at_mut(n);
             let mut with = before[n - 1].clone();
             for (sum, of_a) in with[n..].iter_mut().zip(&from[0]) {
                 *sum += of_a;
@@ -90,7 +90,7 @@ pub fn larger(a: &[f64], b: &[f64]) -> f64 {
             from[0] = with;
         }
     }
-    let orders = &ways[b.len()];
+    let orders = &counts[b.len()];
     let tail: f64 = orders[u..].iter().sum();
     tail / orders.iter().sum::<f64>()
 }

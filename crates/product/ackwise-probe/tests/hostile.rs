@@ -2,12 +2,12 @@
 
 use ackwise_fuzz::Target;
 use ackwise_probe::protocol::{
-    Answer, Frame, MAX_REQUEST, MAX_SEEN, MAX_SENT, Request, parse, read, records_len,
+    Answer, Frame, MAX_RECORDED, MAX_REQUEST, MAX_SENT, Request, parse, read, records_len,
     write_message,
 };
-use ackwise_probe::{End, Phase, Played, Record, Records, Report, Role, Stage};
+use ackwise_probe::{End, Phase, Record, Records, Report, Role, Stage, StageRecords};
 
-fn said<M: std::fmt::Debug>(read: &Result<M, impl std::fmt::Display>) -> String {
+fn describe<M: std::fmt::Debug>(read: &Result<M, impl std::fmt::Display>) -> String {
     match read {
         Ok(frame) => format!("{frame:?}").chars().take(24).collect(),
         // Without positions in the input.
@@ -29,15 +29,15 @@ fn reported(sent: &[Record], seen: &[Record]) -> Report {
         ..Records::default()
     };
     let stages = [Stage::Long, Stage::Short];
-    let played = [End::Client, End::Server].into_iter().flat_map(|acks| {
-        stages.map(|stage| Played {
+    let records = [End::Client, End::Server].into_iter().flat_map(|acks| {
+        stages.map(|stage| StageRecords {
             stage,
             acks,
             client: records(&[], sent),
             server: records(sent, seen),
         })
     });
-    Report::of("192.0.2.1".to_owned(), &played.collect::<Vec<_>>())
+    Report::of("192.0.2.1".to_owned(), &records.collect::<Vec<_>>())
 }
 
 /// As many records as a partner may send, which all say the same, or what no script contains.
@@ -74,7 +74,7 @@ fn as_many_records_as_are_taken_make_a_report() {
             ..start
         };
         let sent: Vec<_> = (0..MAX_SENT).map(record).collect();
-        let seen: Vec<_> = (0..MAX_SEEN).map(record).collect();
+        let seen: Vec<_> = (0..MAX_RECORDED).map(record).collect();
         let report = reported(&sent, &seen);
         assert!(
             report
@@ -109,7 +109,7 @@ fn any_bytes_are_read_or_refused() {
     let summary = target.run(|input| {
         let request = read::<Request>(&mut &input[..], MAX_REQUEST);
         let answer = parse::<Answer>(input);
-        let mut all = vec![said(&request), said(&answer)];
+        let mut all = vec![describe(&request), describe(&answer)];
         if let Ok(Frame::Records(records)) = answer {
             assert_eq!(records_len(records.len()), input.len());
             // Any records lead to a report.

@@ -30,12 +30,12 @@ fn probed(client: &Netns) -> (String, Duration) {
         let client = Client::connect("10.9.1.2", 9479)?;
         client.probe(1000, |_| ())
     });
-    let said = result.expect_err("an error").to_string();
-    (said, began.elapsed())
+    let message = result.expect_err("an error").to_string();
+    (message, began.elapsed())
 }
 
 /// The client's error about a partner that does this on the control connection, and after how long.
-fn said_in_time(partner_does: impl FnOnce(TcpStream) + Send) -> (String, Duration) {
+fn error_in_time(partner_does: impl FnOnce(TcpStream) + Send) -> (String, Duration) {
     let [client, server] = &pair();
     let listener = server.run(|| TcpListener::bind(partner())).expect("a port");
     thread::scope(|scope| {
@@ -45,8 +45,8 @@ fn said_in_time(partner_does: impl FnOnce(TcpStream) + Send) -> (String, Duratio
 }
 
 /// The client's error about a partner that does this on the control connection.
-fn said_of(partner_does: impl FnOnce(TcpStream) + Send) -> String {
-    said_in_time(partner_does).0
+fn error_of(partner_does: impl FnOnce(TcpStream) + Send) -> String {
+    error_in_time(partner_does).0
 }
 
 fn frame(text: &str) -> Vec<u8> {
@@ -72,11 +72,12 @@ fn what_a_partner_says_does_not_act_on_a_terminal() {
                 "a frame of",
             ),
         ] {
-            let said = said_of(|mut control| control.write_all(&frame(&text)).expect("to write"));
+            let message =
+                error_of(|mut control| control.write_all(&frame(&text)).expect("to write"));
             let shown = |letter: char| !letter.is_control() && letter != '\u{202e}';
-            assert!(said.chars().all(shown), "{said:?}");
-            assert!(said.chars().count() < 600, "{said}");
-            assert!(said.contains(part), "{said}");
+            assert!(message.chars().all(shown), "{message:?}");
+            assert!(message.chars().count() < 600, "{message}");
+            assert!(message.contains(part), "{message}");
         }
     });
 }
@@ -84,7 +85,7 @@ fn what_a_partner_says_does_not_act_on_a_terminal() {
 #[test]
 fn a_partner_that_says_a_byte_now_and_then_is_left() {
     in_virtual_time(|| {
-        let said = said_of(|mut control| {
+        let message = error_of(|mut control| {
             let text = format!(r#"{{"welcome":{{"version":{VERSION},"port":9480}}}}"#);
             for byte in frame(&text) {
                 thread::sleep(Duration::from_secs(5));
@@ -93,7 +94,7 @@ fn a_partner_that_says_a_byte_now_and_then_is_left() {
                 }
             }
         });
-        assert!(said.contains("takes too long"), "{said}");
+        assert!(message.contains("takes too long"), "{message}");
     });
 }
 
@@ -116,7 +117,7 @@ fn a_partner_that_stops_answering_is_left_in_time() {
             // for.
             (2, "no connection", seconds(0, 5)),
         ] {
-            let (said, after) = said_in_time(|mut control| {
+            let (message, after) = error_in_time(|mut control| {
                 for answer in &answers[..answered] {
                     let request = read::<Request>(&mut control, 1000);
                     request.expect("a request");
@@ -125,7 +126,10 @@ fn a_partner_that_stops_answering_is_left_in_time() {
                 // Until the client closes.
                 let _ = control.read_to_end(&mut Vec::new());
             });
-            assert!(said.contains(words), "after {answered} answers: {said}");
+            assert!(
+                message.contains(words),
+                "after {answered} answers: {message}"
+            );
             assert!(time.contains(&after), "after {answered} answers: {after:?}");
         }
     });
@@ -140,8 +144,8 @@ fn a_host_that_is_silent_is_left_in_time() {
         let refused = client.run(|| TcpStream::connect(partner()));
         assert!(refused.is_err(), "nobody listens");
         cut(server);
-        let (said, after) = probed(client);
-        assert!(said.contains("ackwise probe --serve"), "{said}");
+        let (message, after) = probed(client);
+        assert!(message.contains("ackwise probe --serve"), "{message}");
         assert!(seconds(10, 11).contains(&after), "{after:?}");
     });
 }
@@ -165,12 +169,12 @@ fn a_path_that_breaks_ends_the_session_at_both_ends() {
                 cut(server);
             });
             let served = scope.spawn(|| server.run(|| bound.serve()));
-            let (said, after) = probed(client);
-            assert!(said.contains("takes too long"), "{said}");
+            let (message, after) = probed(client);
+            assert!(message.contains("takes too long"), "{message}");
             assert!(seconds(12, 181).contains(&after), "{after:?}");
             let served = served.join().expect("the server's thread");
-            let said = served.expect_err("an error").to_string();
-            assert!(said.contains("takes too long"), "{said}");
+            let message = served.expect_err("an error").to_string();
+            assert!(message.contains("takes too long"), "{message}");
             let session = began.elapsed();
             assert!(seconds(12, 181).contains(&session), "{session:?}");
         });
@@ -206,7 +210,7 @@ fn served(client_does: impl FnOnce(TcpStream) + Send) -> String {
 #[test]
 fn a_client_that_says_a_byte_now_and_then_is_left() {
     in_virtual_time(|| {
-        let said = served(|mut control| {
+        let message = served(|mut control| {
             for byte in frame(r#"{"hello":{"version":2}}"#) {
                 thread::sleep(Duration::from_secs(5));
                 if control.write_all(&[byte]).is_err() {
@@ -214,7 +218,7 @@ fn a_client_that_says_a_byte_now_and_then_is_left() {
                 }
             }
         });
-        assert!(said.contains("takes too long"), "{said}");
+        assert!(message.contains("takes too long"), "{message}");
     });
 }
 
@@ -224,29 +228,29 @@ const LONG: Request = Request::Stage {
     interval_us: 20_000,
 };
 
-fn heard(control: &mut TcpStream) -> Option<Frame<Answer>> {
+fn read_answer(control: &mut TcpStream) -> Option<Frame<Answer>> {
     read(control, records_len(15_000)).ok()
 }
 
 #[test]
 fn a_client_that_goes_on_and_on_is_left() {
     in_virtual_time(|| {
-        let said = served(|mut control| {
+        let message = served(|mut control| {
             let _ = write_message(&mut control, &Request::Hello { version: VERSION });
-            heard(&mut control);
+            read_answer(&mut control);
             loop {
                 for request in [LONG, Request::Collect] {
                     let _ = write_message(&mut control, &request);
-                    match heard(&mut control) {
+                    match read_answer(&mut control) {
                         Some(Frame::Message(Answer::Failed { .. })) | None => return,
                         Some(_) => {}
                     }
                 }
-                heard(&mut control);
-                heard(&mut control);
+                read_answer(&mut control);
+                read_answer(&mut control);
             }
         });
-        assert!(said.contains("takes too long"), "{said}");
+        assert!(message.contains("takes too long"), "{message}");
     });
 }
 
@@ -254,17 +258,23 @@ fn a_client_that_goes_on_and_on_is_left() {
 #[test]
 fn a_client_or_a_partner_that_ends_is_told_as_that() {
     in_virtual_time(|| {
-        let said = served(|mut control| {
+        let message = served(|mut control| {
             let _ = write_message(&mut control, &Request::Hello { version: VERSION });
-            heard(&mut control);
+            read_answer(&mut control);
             let _ = write_message(&mut control, &LONG);
-            heard(&mut control);
+            read_answer(&mut control);
         });
-        assert!(said.contains("closed the control connection"), "{said}");
-        let said = said_of(|mut control| {
+        assert!(
+            message.contains("closed the control connection"),
+            "{message}"
+        );
+        let message = error_of(|mut control| {
             let _ = read::<Request>(&mut control, 100);
         });
-        assert!(said.contains("closed the control connection"), "{said}");
+        assert!(
+            message.contains("closed the control connection"),
+            "{message}"
+        );
     });
 }
 
@@ -272,12 +282,12 @@ fn a_client_or_a_partner_that_ends_is_told_as_that() {
 #[test]
 fn a_client_that_plays_and_never_collects_is_left() {
     in_virtual_time(|| {
-        let said = served(|mut control| {
+        let message = served(|mut control| {
             let _ = write_message(&mut control, &Request::Hello { version: VERSION });
             let _ = write_message(&mut control, &LONG);
             // Until the server closes.
             let _ = control.read_to_end(&mut Vec::new());
         });
-        assert!(said.contains("takes too long"), "{said}");
+        assert!(message.contains("takes too long"), "{message}");
     });
 }

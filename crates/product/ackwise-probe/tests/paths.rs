@@ -10,7 +10,7 @@ use std::time::Duration;
 use ackwise_datapath::{Datapath, Options, Position};
 use ackwise_gateway::{AttachMode, Config, Gateway};
 use ackwise_policy::Policy;
-use ackwise_probe::{Client, Error, Known, Report, Server};
+use ackwise_probe::{BoxKind, Client, Error, Report, Server};
 use ackwise_rng::Rng;
 use ackwise_testbed::{
     Netns, Release, Topology, host, in_virtual_time, in_virtual_time_on, link, router, run_command,
@@ -58,29 +58,29 @@ fn shell(script: &str, number: usize) {
 
 /// Inserts a box in the namespace of the router with this number. All boxes except the rules see
 /// only one direction, that of the client's ACKs.
-fn insert(known: Known, number: usize, policy: &str) -> Inserted {
+fn insert(known: BoxKind, number: usize, policy: &str) -> Inserted {
     let out = format!("out{number}");
     match known {
-        Known::LengthAndRate => shell(RULES, number),
-        Known::Policer => shell(POLICE, number),
-        Known::CakeAckFilter => shell(
+        BoxKind::LengthAndRate => shell(RULES, number),
+        BoxKind::Policer => shell(POLICE, number),
+        BoxKind::CakeAckFilter => shell(
             "tc qdisc add dev $OUT root cake bandwidth 20mbit ack-filter",
             number,
         ),
-        Known::CakeAckFilterAggressive => {
+        BoxKind::CakeAckFilterAggressive => {
             shell(
                 "tc qdisc add dev $OUT root cake bandwidth 20mbit ack-filter-aggressive",
                 number,
             );
         }
-        Known::AckwiseAttach => {
+        BoxKind::AckwiseAttach => {
             let policy = ackwise_policy::Config::new(Policy::by_name(policy).expect("a policy"));
             let mut options = Options::new(&out, policy);
             options.position = Position::Router;
             let attached = Datapath::attach(options).expect("a datapath");
             return Inserted::Datapath { _it: attached };
         }
-        Known::AckwiseGateway => {
+        BoxKind::AckwiseGateway => {
             let text = format!(
                 "interface = \"{out}\"\nrate = \"20 Mbit/s\"\n\
                  queue = {{ limit = \"1000 packets\", ack_filter = \"rfc3449-sack\" }}"
@@ -91,7 +91,7 @@ fn insert(known: Known, number: usize, policy: &str) -> Inserted {
             thread::sleep(Duration::from_millis(100));
             return Inserted::Gateway { _it: gateway };
         }
-        Known::NumbersOnly | Known::Proxy | Known::Unknown => unreachable!("not on a kernel"),
+        BoxKind::NumbersOnly | BoxKind::Proxy | BoxKind::Unknown => unreachable!("not on a kernel"),
     }
     Inserted::Kernel
 }
@@ -129,7 +129,7 @@ impl Path {
         }
     }
 
-    fn with(mut self, row: &[Known], policy: &str) -> Self {
+    fn with(mut self, row: &[BoxKind], policy: &str) -> Self {
         for (number, known) in row.iter().enumerate() {
             let inserted = self.nodes[number + 1].run(|| insert(*known, number, policy));
             self.inserted.push(inserted);
@@ -171,14 +171,14 @@ fn try_probe(
     let mut server = partner.run(|| Server::bind(all)).expect("a server");
     thread::scope(|scope| {
         let served = scope.spawn(|| partner.run(|| server.serve()));
-        let played = client.run(|| {
+        let records = client.run(|| {
             let client = Client::connect(host, 9479).unwrap_or_else(|error| panic!("{error}"));
             client.probe(interval_us, |_| ())
         });
         let served = served.join().expect("a server");
-        let played = played?;
+        let records = records?;
         served.expect("a session");
-        Ok(Report::of(host.to_owned(), &played))
+        Ok(Report::of(host.to_owned(), &records))
     })
 }
 
@@ -254,14 +254,14 @@ const PLAIN: &str = "netem delay 10ms limit 100000";
 fn each_box_is_named() {
     in_virtual_time_on(Release::Netfilter, || {
         for (known, policy) in [
-            (Known::CakeAckFilter, ""),
-            (Known::CakeAckFilterAggressive, ""),
-            (Known::LengthAndRate, ""),
-            (Known::Policer, ""),
-            (Known::AckwiseAttach, "every-n"),
-            (Known::AckwiseAttach, "tack"),
-            (Known::AckwiseAttach, "adaptive"),
-            (Known::AckwiseGateway, ""),
+            (BoxKind::CakeAckFilter, ""),
+            (BoxKind::CakeAckFilterAggressive, ""),
+            (BoxKind::LengthAndRate, ""),
+            (BoxKind::Policer, ""),
+            (BoxKind::AckwiseAttach, "every-n"),
+            (BoxKind::AckwiseAttach, "tack"),
+            (BoxKind::AckwiseAttach, "adaptive"),
+            (BoxKind::AckwiseGateway, ""),
         ] {
             let found = Path::new(PLAIN).with(&[known], policy).probe();
             assert_named(&[known], &found);
@@ -269,11 +269,11 @@ fn each_box_is_named() {
     });
 }
 
-fn assert_named(row: &[Known], found: &Report) {
+fn assert_named(row: &[BoxKind], found: &Report) {
     let mut there = row.to_vec();
     there.sort();
     let rules = there.iter().copied();
-    let rules: Vec<_> = rules.filter(|it| *it == Known::LengthAndRate).collect();
+    let rules: Vec<_> = rules.filter(|it| *it == BoxKind::LengthAndRate).collect();
     let named = [found.named(0), found.named(1)];
     assert_eq!(named, [there, rules], "{row:?}: {}", found.text());
 }
@@ -289,8 +289,8 @@ fn what_is_rewritten_is_told() {
             let facts = report.directions[direction].facts.iter();
             facts.map(|it| it.kind).collect::<Vec<_>>()
         };
-        let told = ["mss-lowered", "ecn-refused", "ect-cleared"];
-        for kind in told {
+        let expected = ["mss-lowered", "ecn-refused", "ect-cleared"];
+        for kind in expected {
             assert!(kinds(0).contains(&kind), "{kind}: {}", report.text());
             assert!(!kinds(1).contains(&kind), "{kind}: {}", report.text());
         }
@@ -360,9 +360,9 @@ fn a_slow_path_is_probed() {
             let report = Path::new(&ends).probe_at("10.9.4.2", interval_us);
             let facts = report.directions.iter().flat_map(|it| &it.facts);
             assert_eq!(facts.count(), 0, "{rate}: {}", report.text());
-            let path = Path::new(&ends).with(&[Known::AckwiseAttach], "every-n");
+            let path = Path::new(&ends).with(&[BoxKind::AckwiseAttach], "every-n");
             let report = path.probe_at("10.9.4.2", interval_us);
-            assert_named(&[Known::AckwiseAttach], &report);
+            assert_named(&[BoxKind::AckwiseAttach], &report);
         }
     });
 }
@@ -375,8 +375,8 @@ fn ipv6_is_probed() {
         links: &[link("client.c0", "server.s0")],
     };
     in_virtual_time_on(Release::Netfilter, || {
-        let path = Path::new(PLAIN).with(&[Known::CakeAckFilter], "");
-        assert_named(&[Known::CakeAckFilter], &path.probe_at("fd09:4::2", 1000));
+        let path = Path::new(PLAIN).with(&[BoxKind::CakeAckFilter], "");
+        assert_named(&[BoxKind::CakeAckFilter], &path.probe_at("fd09:4::2", 1000));
         let [client, server] = &PAIR.build();
         for (node, device, number) in [(client, "c0", 1), (server, "s0", 2)] {
             let address = format!("-6 addr add fe80::{number}/64 dev {device} nodad");
@@ -395,10 +395,10 @@ fn three_in_a_row_are_named() {
         let mut rng = Rng::stream(15, 5);
         for _ in 0..8 {
             let mut row = vec![
-                Known::LengthAndRate,
-                Known::Policer,
-                Known::AckwiseAttach,
-                [Known::CakeAckFilter, Known::CakeAckFilterAggressive][rng.below(2) as usize],
+                BoxKind::LengthAndRate,
+                BoxKind::Policer,
+                BoxKind::AckwiseAttach,
+                [BoxKind::CakeAckFilter, BoxKind::CakeAckFilterAggressive][rng.below(2) as usize],
             ];
             for last in (1..row.len()).rev() {
                 row.swap(last, rng.below(last as u64 + 1) as usize);

@@ -40,9 +40,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A wait longer than this counts as a hang.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+static TEST_LOCK: Mutex<()> = Mutex::new(());
 
 fn is_root() -> bool {
     // SAFETY: takes no arguments and cannot fail.
@@ -55,28 +55,28 @@ pub fn alone() -> MutexGuard<'static, ()> {
         is_root(),
         "this test makes network namespaces and loads BPF programs: run it as root"
     );
-    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+    TEST_LOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits until `look` finds something, however slow the machine is.
+/// Waits until `poll` finds something, however slow the machine is.
 ///
 /// # Panics
 /// If nothing is found for half a minute.
-pub fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
-    until_within(PATIENCE, what, look)
+pub fn until<T>(what: &str, poll: impl FnMut() -> Option<T>) -> T {
+    until_within(TIMEOUT, what, poll)
 }
 
 /// Like [`until`], for what may take longer.
 ///
 /// # Panics
 /// If nothing is found for this long.
-pub fn until_within<T>(patience: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + patience;
+pub fn until_within<T>(timeout: Duration, what: &str, mut poll: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + timeout;
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = poll() {
             return found;
         }
-        assert!(Instant::now() < end, "waited {patience:?} for {what}");
+        assert!(Instant::now() < end, "waited {timeout:?} for {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

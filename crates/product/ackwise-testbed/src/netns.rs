@@ -188,10 +188,10 @@ pub fn packet_socket(interface: &str) -> OwnedFd {
     let index = index_of(interface).unwrap_or_else(|| panic!("no interface {interface}"));
     let socket = packet_socket::open(Layer::Link).expect("a packet socket");
     packet_socket::bind(&socket, Some(index), Receives::All).expect("a bound packet socket");
-    let patience = libc::timeval {
+    let timeout = libc::timeval {
         tv_sec: 0,
         tv_usec: 100_000,
     };
-    sockopt::set(&socket, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &patience).expect("a timeout");
+    sockopt::set(&socket, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &timeout).expect("a timeout");
     socket
 }

@@ -79,12 +79,12 @@ impl Program {
     ///
     /// # Panics
     /// If they are not.
-    pub fn refuses(&self, args: &[&str], says: &[&str]) {
+    pub fn refuses(&self, args: &[&str], texts: &[&str]) {
         let Ended { code, out, err } = self.run(args);
         assert_eq!(code, 2, "{args:?}: {err}");
         assert_eq!(out, "", "{args:?}");
-        for said in says {
-            assert!(err.contains(said), "{args:?}: no {said:?} in: {err}");
+        for text in texts {
+            assert!(err.contains(text), "{args:?}: no {text:?} in: {err}");
         }
         assert!(!err.contains("panicked"), "{args:?}: {err}");
     }

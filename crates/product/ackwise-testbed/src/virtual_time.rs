@@ -7,13 +7,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use ackwise_uml::{Choice, Ended, INIT, Kernel, Machine, Release};
+use ackwise_uml::{Ended, INIT, Kernel, KernelChoice, Machine, Release};
 
 /// Set inside the guest.
 const IN_GUEST: &str = "ACKWISE_TESTBED_GUEST";
 /// Set to repeat only tests on the machine's own kernel (`make stress`): tests in virtual time do
 /// not depend on how busy the machine is.
-const HERE_ONLY: &str = "ACKWISE_TESTBED_HERE_ONLY";
+const NATIVE_ONLY: &str = "ACKWISE_TESTBED_HERE_ONLY";
 /// The seed of the guest's random numbers.
 const SEED: u64 = 7;
 
@@ -46,7 +46,7 @@ pub fn in_virtual_time_on<F: FnOnce()>(release: Release, test: F) {
     if time_is_virtual() {
         return test();
     }
-    run_in_guest(&name_of::<F>(), Some(&Choice::Release(release)));
+    run_in_guest(&name_of::<F>(), Some(&KernelChoice::Release(release)));
 }
 
 /// Runs a test in virtual time, and then here. Before it asserts when something happens, it must
@@ -55,7 +55,7 @@ pub fn in_virtual_time_on<F: FnOnce()>(release: Release, test: F) {
 /// # Panics
 /// If the test fails in either.
 pub fn here_and_in_virtual_time<F: FnOnce()>(test: F) {
-    if !time_is_virtual() && std::env::var_os(HERE_ONLY).is_none() {
+    if !time_is_virtual() && std::env::var_os(NATIVE_ONLY).is_none() {
         run_in_guest(&name_of::<F>(), None);
     }
     test();
@@ -106,7 +106,7 @@ static SLOTS: std::sync::LazyLock<Slots> = std::sync::LazyLock::new(|| Slots {
     freed: Condvar::new(),
 });
 
-fn run_in_guest(test: &str, kernel: Option<&Choice>) {
+fn run_in_guest(test: &str, kernel: Option<&KernelChoice>) {
     let _slot = SLOTS.take();
     let kernel = Kernel::find(kernel).unwrap_or_else(|error| panic!("{error}"));
     let arguments = ["--exact", test, "--nocapture", "--test-threads=1"];

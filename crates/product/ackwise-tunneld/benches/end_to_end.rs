@@ -43,7 +43,7 @@ const PERIOD: Duration = Duration::from_millis(10);
 const PEER: &str = "simplemux";
 
 /// The two ends and the link between them.
-struct Bed {
+struct Testbed {
     near: Netns,
     far: Netns,
     source: File,
@@ -83,8 +83,8 @@ fn tun(name: &str) -> File {
     file
 }
 
-impl Bed {
-    fn new() -> Bed {
+impl Testbed {
+    fn new() -> Testbed {
         let [near, far] = TOPOLOGY.build();
         for end in [&near, &far] {
             end.run(|| {
@@ -111,7 +111,7 @@ impl Bed {
             let at = Duration::from_nanos(ack.at_ns);
             (0..COPIES).map(move |copy| (at, other_address(&ack.packet, copy)))
         });
-        Bed {
+        Testbed {
             near,
             far,
             source,
@@ -137,7 +137,7 @@ impl Bed {
     }
 
     /// Plays all packets, and reads what arrives.
-    fn play(&self, cpu_s: &dyn Fn() -> [f64; 2]) -> Round {
+    fn run_round(&self, cpu_s: &dyn Fn() -> [f64; 2]) -> Round {
         // Discard what arrived too late for the previous round.
         let mut room = vec![0; 2048];
         while self.wait_for_packet() {
@@ -146,7 +146,7 @@ impl Bed {
         let (cpu, bytes) = (cpu_s(), self.sent());
         let over = AtomicBool::new(false);
         let start = Instant::now();
-        let (left, came) = thread::scope(|scope| {
+        let (left, arrivals) = thread::scope(|scope| {
             let reader = scope.spawn(|| self.read(&over));
             let mut left = HashMap::with_capacity(self.packets.len());
             for (at, packet) in &self.packets {
@@ -164,7 +164,7 @@ impl Bed {
         let count = self.packets.len() as f64;
         let mut waits: Vec<f64> = Vec::new();
         let mut wrong = 0.0;
-        for (at, key) in came {
+        for (at, key) in arrivals {
             match left.get(&key) {
                 Some(sent) => waits.push((at - start).saturating_sub(*sent).as_secs_f64() * 1e3),
                 None => wrong += 1.0,
@@ -201,7 +201,7 @@ impl Bed {
     }
 
     fn read(&self, over: &AtomicBool) -> Vec<(Instant, Vec<u8>)> {
-        let mut came = Vec::with_capacity(self.packets.len());
+        let mut arrivals = Vec::with_capacity(self.packets.len());
         let mut room = vec![0; 2048];
         while !over.load(Ordering::Relaxed) {
             if !self.wait_for_packet() {
@@ -210,10 +210,10 @@ impl Bed {
             let len = (&self.sink).read(&mut room).expect("a packet");
             // Skip the sink's own packets, such as router solicitations.
             if room[0] >> 4 == 4 && room[9] == 6 {
-                came.push((Instant::now(), key(&room[..len])));
+                arrivals.push((Instant::now(), key(&room[..len])));
             }
         }
-        came
+        arrivals
     }
 
     fn ours(&self) -> Round {
@@ -248,16 +248,16 @@ impl Bed {
         ackwise_testbed::until("the tunnel", || ends.iter().all(up).then_some(()));
         // The path's MTU is probed in the first second.
         thread::sleep(Duration::from_secs(1));
-        let round = self.play(&|| {
+        let round = self.run_round(&|| {
             thread::sleep(Duration::from_millis(120));
             [1, 0].map(|end: usize| ends[end].stats().cpu_s)
         });
-        let came = ends[0].stats().peers[0].packets_out.packets as f64;
+        let arrivals = ends[0].stats().peers[0].packets_out.packets as f64;
         let all = self.packets.len() as f64 - round.lost;
         let round = Round {
-            cpu_us: round.cpu_us * all / came,
-            in_us: round.in_us * all / came,
-            bypassed: (all - came) * 100.0 / all,
+            cpu_us: round.cpu_us * all / arrivals,
+            in_us: round.in_us * all / arrivals,
+            bypassed: (all - arrivals) * 100.0 / all,
             ..round
         };
         self.near.run(|| ip("route delete 10.77.1.1/32"));
@@ -291,7 +291,7 @@ impl Bed {
         self.near.run(|| ip("route add 10.77.1.1/32 dev smux0"));
         thread::sleep(Duration::from_millis(500));
         let pids = ends.each_ref().map(Child::id);
-        let round = self.play(&|| pids.map(cpu_s));
+        let round = self.run_round(&|| pids.map(cpu_s));
         for end in &mut ends {
             // It may have ended by itself, which the lost packets show.
             let _ = end.kill();
@@ -372,10 +372,13 @@ fn go_first() {
 
 fn main() {
     go_first();
-    let bed = Bed::new();
-    let mut asked = Command::new(PEER);
-    asked.arg("-h").stdout(Stdio::null()).stderr(Stdio::null());
-    let there = asked.status().is_ok();
+    let bed = Testbed::new();
+    let mut command = Command::new(PEER);
+    command
+        .arg("-h")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let there = command.status().is_ok();
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         ours.push(bed.ours());

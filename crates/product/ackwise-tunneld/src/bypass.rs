@@ -15,10 +15,10 @@ use crate::Error;
 /// The longest link header: Ethernet with two VLAN tags.
 const LINK_HEADER: usize = 22;
 /// The number of destinations whose link header is remembered: more than a bundle has packets.
-const REMEMBERED: usize = 4096;
+const HEADER_CACHE_SIZE: usize = 4096;
 
 /// The size of the cache of recent destinations, a power of two.
-const RECENT: usize = 32;
+const RECENT_CACHE_SIZE: usize = 32;
 
 /// A link header.
 #[derive(Debug, Clone, Copy)]
@@ -52,14 +52,14 @@ pub(crate) struct Headers {
     before: HashMap<IpAddr, Header>,
     /// The most recent headers, by the last bits of the destination. Most packets bring nothing
     /// new.
-    last: [Option<(IpAddr, Header)>; RECENT],
+    last: [Option<(IpAddr, Header)>; RECENT_CACHE_SIZE],
 }
 
 impl Headers {
     /// Records that a packet to `to` had this link header.
     pub fn learn(&mut self, to: IpAddr, header: &[u8]) {
         let same = |known: &Header| known.bytes.get(..usize::from(known.len)) == Some(header);
-        let recent = &self.last[last_byte(to) % RECENT];
+        let recent = &self.last[last_byte(to) % RECENT_CACHE_SIZE];
         if matches!(recent, Some((last, known)) if *last == to && same(known)) {
             return;
         }
@@ -72,11 +72,11 @@ impl Headers {
             len: header.len() as u8,
             bytes,
         };
-        if self.now.len() >= REMEMBERED {
+        if self.now.len() >= HEADER_CACHE_SIZE {
             self.before = std::mem::take(&mut self.now);
             self.last = Default::default();
         }
-        self.last[last_byte(to) % RECENT] = Some((to, header));
+        self.last[last_byte(to) % RECENT_CACHE_SIZE] = Some((to, header));
         self.now.insert(to, header);
     }
 
@@ -191,7 +191,7 @@ mod tests {
     fn headers_are_remembered_as_long_as_packets_wait_and_bounded() {
         let mut headers = Headers::default();
         let to = |n: u32| IpAddr::V4(Ipv4Addr::from(n));
-        for n in (0..20_000_u32).filter(|n| n % RECENT as u32 != 31) {
+        for n in (0..20_000_u32).filter(|n| n % RECENT_CACHE_SIZE as u32 != 31) {
             headers.learn(to(n), &n.to_be_bytes());
             // A new route to the same destination.
             headers.learn(to(n), &[1; 14]);
@@ -200,10 +200,10 @@ mod tests {
             headers.learn(to(u32::MAX), &[4; 14]);
         }
         assert_eq!(headers.get(to(u32::MAX)), Some(&[4; 14][..]));
-        for n in (20_000 - REMEMBERED as u32..20_000).filter(|n| n % 32 != 31) {
+        for n in (20_000 - HEADER_CACHE_SIZE as u32..20_000).filter(|n| n % 32 != 31) {
             assert_eq!(headers.get(to(n)), Some(&[2; 14][..]), "{n}");
         }
-        assert!(headers.now.len() + headers.before.len() <= 2 * REMEMBERED);
+        assert!(headers.now.len() + headers.before.len() <= 2 * HEADER_CACHE_SIZE);
         headers.learn(to(1), &[3; LINK_HEADER + 1]);
         assert_eq!(headers.get(to(1)), None, "no link has such a header");
     }

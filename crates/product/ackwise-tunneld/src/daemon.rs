@@ -8,7 +8,7 @@ use ackwise_config::tunnel::Tunnel as Config;
 use ackwise_netdev::AttachMode;
 use ackwise_netdev::control::{Listener, Server, TIMEOUT};
 use ackwise_netdev::daemon::{self, Ended, Lifecycle};
-use ackwise_netdev::privileges::{Uses, drop_privileges};
+use ackwise_netdev::privileges::{PrivilegedOps, drop_privileges};
 use ackwise_netdev::registry::{Entry, Redirector, netns_inode};
 
 use crate::setup::Setup;
@@ -89,15 +89,15 @@ impl Prepared {
     /// then.
     pub fn drop_privileges(&mut self) -> Result<(), Error> {
         priority::raise();
-        let uses = Uses {
+        let ops = PrivilegedOps {
             clsact: self.stats.attach == Some(AttachMode::Clsact),
             runs: self.worker.link.has_batches(),
-            ..Uses::default()
+            ..PrivilegedOps::default()
         };
         Ok(drop_privileges(
             &mut self.claim,
             self.user.as_deref(),
-            &uses,
+            &ops,
         )?)
     }
 
@@ -120,7 +120,7 @@ impl Prepared {
         let work = move || worker.run(&shared.shared);
         let worker = daemon::Worker::spawn("ackwise-tunnel", lifecycle, work)
             .map_err(Error::system("start a thread"))?;
-        let (asked, stopped) = (Arc::clone(&running), Arc::clone(&running));
+        let (queried, stopped) = (Arc::clone(&running), Arc::clone(&running));
         let mut daemon = Daemon {
             running,
             server: None,
@@ -129,7 +129,7 @@ impl Prepared {
         };
         daemon.server = Some(control::start(
             self.listener,
-            move || asked.stats(),
+            move || queried.stats(),
             move || {
                 stopped.shared.lifecycle.stop();
                 stopped.shared.lifecycle.wait_ended(TIMEOUT / 2);

@@ -27,7 +27,7 @@ const PROGRAM: &str = "ackwise_tunnel";
 const RECORD: usize = (size_of::<sys::aw_tunnel_ack>() + 8).next_multiple_of(8);
 /// How many records ahead the CPU prefetches.
 #[cfg(target_arch = "x86_64")]
-const AHEAD: usize = 3;
+const PREFETCH_DISTANCE: usize = 3;
 
 /// The bits of the address family in a key, before those of the address.
 const FAMILY: u32 = 32;
@@ -83,7 +83,7 @@ impl Hook {
     ) -> Result<Installed, Error> {
         let fail =
             |why: &dyn std::error::Error| ackwise_netdev::Error::program(&interface.name, why);
-        let told = sys::aw_tunnel_options {
+        let bpf_options = sys::aw_tunnel_options {
             grace_ns: options.grace.as_nanos() as u64,
             tun_ifindex: options.device,
             restored_ifindex: options.link,
@@ -93,7 +93,7 @@ impl Hook {
             ..Default::default()
         };
         let mut bpf = EbpfLoader::new()
-            .override_global("tunnel_options", &told, true)
+            .override_global("tunnel_options", &bpf_options, true)
             .map_max_entries("allowed_ips", allowed_ips.clone().count().max(1) as u32)
             .load(sys::OBJECT)
             .map_err(|e| fail(&e))?;
@@ -165,7 +165,9 @@ fn fetch_ahead(record: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     for line in [0, 64] {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let at = record.as_ptr().wrapping_add(AHEAD * RECORD + line);
+        let at = record
+            .as_ptr()
+            .wrapping_add(PREFETCH_DISTANCE * RECORD + line);
         // SAFETY: a prefetch reads nothing, and ignores an address that is not mapped.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
     }

@@ -77,7 +77,7 @@ pub(crate) struct Peer {
 
 /// Whether a datagram belonged to a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum Accepted {
     /// The datagram was processed.
     Yes,
     /// The datagram does not belong to this peer.
@@ -200,7 +200,7 @@ impl Peer {
 
     /// Returns whether an initiation from this address is from this peer. Without keys the address
     /// decides.
-    pub fn made(&self, initiation: &Initiation, from: SocketAddr) -> bool {
+    pub fn has_sent(&self, initiation: &Initiation, from: SocketAddr) -> bool {
         match &self.public_key {
             Some(key) => initiation.peer() == Some(key.as_slice()),
             None => self.is_at(from),
@@ -233,7 +233,7 @@ impl Peer {
         from: Endpoint,
         now: u64,
         outputs: &mut Outputs<'_>,
-    ) -> Taken {
+    ) -> Accepted {
         match self.tunnel.datagram(datagram, now, &mut self.actions) {
             Ok(Source::Unverified) => self.act(Some(from), outputs),
             Ok(Source::Peer) => {
@@ -249,9 +249,9 @@ impl Peer {
             Err(DatagramError::Decode(_)) => self.act(None, outputs),
             // A replay is authentic: no other peer can have sent it.
             Err(DatagramError::Open(OpenError::Replayed)) => {}
-            Err(DatagramError::Open(_)) => return Taken::No,
+            Err(DatagramError::Open(_)) => return Accepted::No,
         }
-        Taken::Yes
+        Accepted::Yes
     }
 
     /// Performs what is due.

@@ -13,7 +13,7 @@ const INTERVAL: u64 = 30_000_000_000;
 
 /// The current address of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct Resolved {
     /// The index of the peer.
     pub peer: usize,
     pub address: SocketAddr,
@@ -26,7 +26,7 @@ pub(crate) struct Resolver {
     due: Vec<Option<u64>>,
     /// A queue with room for one request for each peer.
     ask: SyncSender<usize>,
-    found: Receiver<Found>,
+    found: Receiver<Resolved>,
 }
 
 impl Resolver {
@@ -52,16 +52,16 @@ impl Resolver {
             .iter()
             .map(|name| name.as_ref().map(|_| now + INTERVAL));
         let due = due.collect();
-        let (ask, asked) = sync_channel(names.len());
+        let (ask, requests) = sync_channel(names.len());
         let (answer, found) = sync_channel(names.len());
         let work = move || {
-            for peer in asked {
+            for peer in requests {
                 let Some(name) = names.get(peer).and_then(Option::as_deref) else {
                     continue;
                 };
                 match lookup(name) {
                     Ok(address) => {
-                        if answer.send(Found { peer, address }).is_err() {
+                        if answer.send(Resolved { peer, address }).is_err() {
                             return;
                         }
                     }
@@ -90,7 +90,7 @@ impl Resolver {
     }
 
     /// Returns the next address that was found.
-    pub fn found(&self) -> Option<Found> {
+    pub fn found(&self) -> Option<Resolved> {
         self.found.try_recv().ok()
     }
 }
@@ -118,7 +118,7 @@ mod tests {
         ([192, 0, 2, 1], port).into()
     }
 
-    fn next(resolver: &Resolver) -> Found {
+    fn next(resolver: &Resolver) -> Resolved {
         resolver.found.recv().expect("the thread runs")
     }
 
@@ -148,7 +148,7 @@ mod tests {
         watch(&mut resolver, false, 2 * INTERVAL - 2);
         // There was no lookup until now, so this is the first answer.
         watch(&mut resolver, false, 2 * INTERVAL - 1);
-        let first = Found {
+        let first = Resolved {
             peer: 1,
             address: address(0),
         };

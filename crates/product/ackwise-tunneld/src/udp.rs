@@ -253,18 +253,18 @@ mod tests {
     #[test]
     fn l11_answers_come_from_the_address_that_was_asked() {
         // All of 127.0.0.0/8 is local; the route would choose 127.0.0.1.
-        for (listen, asked) in [("0.0.0.0:0", "127.0.0.77"), ("[::]:0", "::1")] {
+        for (listen, address) in [("0.0.0.0:0", "127.0.0.77"), ("[::]:0", "::1")] {
             let mut sockets = Sockets::open(&[listen.parse().unwrap()], 0).unwrap();
             let port = sockets.all[0].local_addr().unwrap().port();
-            let asked: IpAddr = asked.parse().unwrap();
+            let address: IpAddr = address.parse().unwrap();
             let far = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
-            let far = if asked.is_ipv4() {
+            let far = if address.is_ipv4() {
                 far
             } else {
                 UdpSocket::bind("[::1]:0")
             }
             .unwrap();
-            far.send_to(b"asked", (asked, port)).unwrap();
+            far.send_to(b"asked", (address, port)).unwrap();
             let mut room = [0; 100];
             let (len, from) = loop {
                 if let Some(received) = sockets.receive(0, &mut room) {
@@ -275,13 +275,13 @@ mod tests {
             assert_eq!(&room[..len], b"asked");
             assert_eq!(
                 (from.remote, from.local),
-                (far.local_addr().unwrap(), Some(asked))
+                (far.local_addr().unwrap(), Some(address))
             );
             assert_eq!(sockets.send(b"answer", from), Sent::Whole);
             let (_, source) = far.recv_from(&mut room).unwrap();
-            assert_eq!(source, (asked, port).into());
+            assert_eq!(source, (address, port).into());
             // An address that this end no longer has is no reason not to answer.
-            let lost = if asked.is_ipv4() {
+            let lost = if address.is_ipv4() {
                 "192.0.2.1"
             } else {
                 "2001:db8::1"

@@ -12,7 +12,7 @@ use ackwise_tunnel::{Admission, HandshakeGuard, OpenError, is_initiation, is_res
 
 use crate::bypass::{Bypass, destination};
 use crate::handshake_budget::HandshakeBudget;
-use crate::peer::{Outputs, Peer, Taken};
+use crate::peer::{Accepted, Outputs, Peer};
 use crate::poller::{Poller, Source};
 use crate::priority;
 use crate::redirect::{Frame, Redirect};
@@ -43,7 +43,7 @@ pub(crate) struct LastRoute {
 
 /// How a packet reached the tunnel.
 #[derive(Debug, Clone, Copy)]
-enum Via {
+enum Origin {
     /// Through the program at the interface, with that link's header.
     Program,
     /// Through a route to the tunnel's device.
@@ -110,7 +110,7 @@ impl Worker {
         }
         loop {
             if shared.lifecycle.should_stop() {
-                return Ended::Asked;
+                return Ended::Requested;
             }
             while shared.lifecycle.is_frozen() {
                 std::thread::sleep(Duration::from_millis(1));
@@ -191,7 +191,7 @@ impl Worker {
             let Some(len) = self.link.recv(&mut self.buffer)? else {
                 return Ok(busy);
             };
-            self.packet(&Frame { ip: 0, len }, Via::Route, now);
+            self.packet(&Frame { ip: 0, len }, Origin::Route, now);
         }
         Ok(true)
     }
@@ -202,13 +202,13 @@ impl Worker {
             let Some(frame) = redirect.take(&mut self.buffer, at_device)? else {
                 return Ok(false);
             };
-            self.packet(&frame, Via::Program, now);
+            self.packet(&frame, Origin::Program, now);
         }
         Ok(true)
     }
 
     /// Passes a packet in the buffer to its peer.
-    fn packet(&mut self, frame: &Frame, via: Via, now: u64) {
+    fn packet(&mut self, frame: &Frame, via: Origin, now: u64) {
         let (header, packet) = self.buffer[..frame.len].split_at(frame.ip);
         let Some(to) = destination(packet) else {
             return;
@@ -216,10 +216,10 @@ impl Worker {
         match via {
             // On a link without headers this one is empty, which records that `to` was routed
             // there.
-            Via::Program => self.bypass.headers.learn(to, header),
+            Origin::Program => self.bypass.headers.learn(to, header),
             // The kernel sends to the link of each of its devices, by MLD for example.
-            Via::Route if is_link_local(to) => return,
-            Via::Route => {}
+            Origin::Route if is_link_local(to) => return,
+            Origin::Route => {}
         }
         let peer = match self.last_route {
             Some(last) if last.destination == to => last.peer,
@@ -296,7 +296,7 @@ impl Worker {
         for known in [true, false] {
             for peer in &mut self.peers {
                 let candidate = peer.is_at(from.remote) == known && (known || peer.may_roam());
-                if candidate && peer.datagram(datagram, from, now, &mut outputs) == Taken::Yes {
+                if candidate && peer.datagram(datagram, from, now, &mut outputs) == Accepted::Yes {
                     return;
                 }
             }
@@ -322,7 +322,7 @@ impl Worker {
         match self.guard.admit(&self.buffer[..len], &source, now) {
             Ok(Admission::Handshake(initiation)) => {
                 let mut peers = self.peers.iter_mut();
-                let Some(peer) = peers.find(|peer| peer.made(&initiation, from.remote)) else {
+                let Some(peer) = peers.find(|peer| peer.has_sent(&initiation, from.remote)) else {
                     self.unknown_sources += 1;
                     return;
                 };

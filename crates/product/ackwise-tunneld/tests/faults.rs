@@ -103,8 +103,8 @@ fn a_process_that_hangs_for_more_acks_than_have_room() {
         (stats.taken + stats.unattended == 9000).then_some(stats)
     });
     assert!((1000..=7281).contains(&stats.taken), "{stats:#?}");
-    let came = || peer(&far).packets_out.packets + near.stats().bypassed + stats.unattended;
-    until("all of them", || (came() >= 9000).then_some(()));
+    let delivered = || peer(&far).packets_out.packets + near.stats().bypassed + stats.unattended;
+    until("all of them", || (delivered() >= 9000).then_some(()));
     std::thread::sleep(Duration::from_millis(200));
     let arrived = arrived.end();
     let ports: HashSet<u16> = arrived
@@ -192,9 +192,10 @@ fn all_are_dropped(sites: &Sites, config: Config) {
     });
     assert_eq!(stats.failures.not_allowed, stats.packets_out.packets);
     let arrived = arrived.end();
-    let came = (10_000..10_200).filter(|port| arrived.iter().any(|f| ack_from(*port, f).is_some()));
+    let delivered =
+        (10_000..10_200).filter(|port| arrived.iter().any(|f| ack_from(*port, f).is_some()));
     // The others bypassed the tunnel.
-    assert_eq!(came.count() as u64 + stats.packets_out.packets, 200);
+    assert_eq!(delivered.count() as u64 + stats.packets_out.packets, 200);
 }
 
 #[test]
@@ -254,8 +255,8 @@ fn an_interface_whose_mtu_shrinks() {
     assert!(stats.failures.fragmented > 0, "{stats:#?}");
     assert_eq!(stats.failures.not_sent, 0);
     // None was lost because of it.
-    once(&far, "all", |came| {
-        came.packets_out == peer(&near).packets_in
+    once(&far, "all", |delivered| {
+        delivered.packets_out == peer(&near).packets_in
     });
     // Shorter than any size that is probed.
     sites.near.run(|| ip("link set wan0 mtu 600"));
@@ -352,7 +353,7 @@ fn what_is_there_already() {
         assert!(matches!(control::status("awtun1"), Err(Error::NotThere(_))));
         assert_eq!(control::down("awtun0").unwrap().device, "awtun0");
     });
-    assert_eq!(until("the end", || near.ended()), Ended::Asked);
+    assert_eq!(until("the end", || near.ended()), Ended::Requested);
     near.stop().unwrap();
     sites.nothing_left();
 }

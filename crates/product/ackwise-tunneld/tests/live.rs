@@ -116,15 +116,15 @@ fn l11_the_far_side_answers_from_the_address_that_was_asked() {
         ip("addr add 10.9.2.7/24 dev wan1");
         ip("addr add fd09:2::7/64 dev wan1 nodad");
     });
-    for asked in ["10.9.2.7:51830", "[fd09:2::7]:51830"] {
+    for endpoint in ["10.9.2.7:51830", "[fd09:2::7]:51830"] {
         let mut config = sites.near_config("");
-        config.peers[0].endpoint = Some(asked.to_owned());
+        config.peers[0].endpoint = Some(endpoint.to_owned());
         let far = sites.start(&sites.far, sites.far_config(""));
         let near = sites.start(&sites.near, config);
         until("the tunnel", || (is_up(&near) && is_up(&far)).then_some(()));
         transfer(&sites.server, &sites.host, DOWNLOADS[0], BYTES);
         let answers_from = peer(&near).endpoint.map(|endpoint| endpoint.to_string());
-        assert_eq!(answers_from.as_deref(), Some(asked));
+        assert_eq!(answers_from.as_deref(), Some(endpoint));
     }
     sites.nothing_left();
 }

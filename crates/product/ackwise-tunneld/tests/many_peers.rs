@@ -173,9 +173,9 @@ fn two_peers_that_move_and_restart() {
     branches.used(0, &first);
     branches.used(1, &second);
     let second = thread::scope(|scope| {
-        let download = |n: usize, meanwhile: Box<dyn FnOnce() + Send>| {
+        let download = |n: usize, during: Box<dyn FnOnce() + Send>| {
             let (from, to) = (&branches.server, &branches.hosts[n]);
-            move || transfer_and(from, to, DOWN[n], 4 * BYTES, meanwhile)
+            move || transfer_and(from, to, DOWN[n], 4 * BYTES, during)
         };
         let moves = download(0, Box::new(|| branches.first_branch_moves()));
         let moves = scope.spawn(moves);
@@ -239,7 +239,7 @@ fn segment(from: [u8; 4], port: u16, flags: u8, number: u32) -> Vec<u8> {
 }
 
 /// The second branch, with its true key but without the daemon.
-struct Liar {
+struct MaliciousPeer {
     tunnel: Tunnel,
     socket: UdpSocket,
     began: Instant,
@@ -248,7 +248,7 @@ struct Liar {
     sent: Vec<Vec<u8>>,
 }
 
-impl Liar {
+impl MaliciousPeer {
     fn new(branches: &Branches) -> Self {
         let keys = &branches.branch_keys[1];
         let mut tunnel = Tunnel::new(TunnelConfig {
@@ -304,7 +304,7 @@ impl Liar {
     }
 
     /// One round of every attack, with new flows each time.
-    fn lie(&mut self, round: u32) {
+    fn send_wrong(&mut self, round: u32) {
         let own = |n: u32| [10, 9, 2, (n >> 16) as u8 | 1];
         let mut packets = Vec::new();
         for n in 0..200 {
@@ -342,15 +342,15 @@ fn a_peer_that_lies_replays_and_floods() {
     let centre = branches.start_centre();
     let honest = branches.start_branch(0);
     branches.used(0, &honest);
-    let mut liar = Liar::new(&branches);
-    liar.connect();
+    let mut attacker = MaliciousPeer::new(&branches);
+    attacker.connect();
     let arrived = Capture::start(&branches.server, "net1");
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let rounds = scope.spawn(|| {
             let mut round = 0;
             while !stop.load(Ordering::Acquire) || round < 300 {
-                liar.lie(round);
+                attacker.send_wrong(round);
                 round += 1;
                 thread::sleep(PAUSE);
             }
@@ -367,7 +367,7 @@ fn a_peer_that_lies_replays_and_floods() {
             std::panic::resume_unwind(panic);
         }
     });
-    let lies = until("what was refused", || {
+    let refused = until("what was refused", || {
         let stats = of(&centre, 1);
         let failures = &stats.failures;
         let all = [
@@ -378,8 +378,11 @@ fn a_peer_that_lies_replays_and_floods() {
         ];
         all.iter().all(|&count| count > 0).then_some(stats)
     });
-    println!("{:#?}", lies.failures);
-    assert!(lies.memory <= centre.stats().memory_of_peer, "{lies:#?}");
+    println!("{:#?}", refused.failures);
+    assert!(
+        refused.memory <= centre.stats().memory_of_peer,
+        "{refused:#?}"
+    );
     let forged = arrived.end();
     let forged = forged.iter().filter(|frame| {
         frame.get(12..14) == Some(&[8, 0]) && frame.get(34..36) == Some(&FORGED.to_be_bytes())

@@ -134,14 +134,17 @@ fn round(sites: &Sites, ends: &[Daemon; 2], number: u32) -> bool {
         }
     }
     for (port, sent) in &sent {
-        let came = arrived.remove(port).unwrap_or_default();
-        let at = came.iter().zip(sent).position(|(came, sent)| came != sent);
+        let received = arrived.remove(port).unwrap_or_default();
+        let at = received
+            .iter()
+            .zip(sent)
+            .position(|(received, sent)| received != sent);
         assert!(
-            came == *sent,
+            received == *sent,
             "port {port}: {} of {} came; differs from {at:?} on: {:02x?} for {:02x?}",
-            came.len(),
+            received.len(),
             sent.len(),
-            at.map(|at| &came[at]),
+            at.map(|at| &received[at]),
             at.map(|at| &sent[at]),
         );
     }

@@ -6,20 +6,20 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no kernel to boot.
-    #[error("{what}\n  {mend}")]
+    #[error("{what}\n  {hint}")]
     Missing {
         /// What is missing.
         what: String,
         /// How to get it.
-        mend: String,
+        hint: String,
     },
     /// The kernel that was named does not exist: bad input.
-    #[error("{what}\n  {mend}")]
+    #[error("{what}\n  {hint}")]
     NoSuchKernel {
         /// How it was named, and what is missing.
         what: String,
         /// How to get it, or what else to name.
-        mend: String,
+        hint: String,
     },
     /// The host's operating system refused something.
     #[error("{what}: {source}")]

@@ -11,7 +11,7 @@ use std::str::FromStr;
 
 use crate::Error;
 
-/// The variable that names a kernel to use instead of 6.12, in the form of [`Choice`].
+/// The variable that names a kernel to use instead of 6.12, in the form of [`KernelChoice`].
 pub const VARIABLE: &str = "ACKWISE_KERNEL";
 
 /// A line of Linux releases for which `kernel/build um` builds a kernel.
@@ -62,14 +62,14 @@ impl Release {
 
 /// The kernel to boot: `6.12`, `7`, or the path of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Choice {
+pub enum KernelChoice {
     /// The kernel of a release that `kernel/build` built last.
     Release(Release),
     /// The path of an image.
     Image(PathBuf),
 }
 
-impl FromStr for Choice {
+impl FromStr for KernelChoice {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
@@ -82,14 +82,14 @@ impl FromStr for Choice {
             let names = Release::ALL.map(Release::name).join(", ");
             return Err(Error::NoSuchKernel {
                 what: format!("there is no kernel {text} for virtual time: there are {names}"),
-                mend: "name one of these, or the path of an image".to_owned(),
+                hint: "name one of these, or the path of an image".to_owned(),
             });
         }
         Ok(Self::Image(text.into()))
     }
 }
 
-impl fmt::Display for Choice {
+impl fmt::Display for KernelChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Release(release) => f.write_str(release.name()),
@@ -118,19 +118,19 @@ impl Kernel {
     /// # Errors
     /// [`Error::NoSuchKernel`] if the one that was named does not exist, [`Error::Missing`] if none
     /// was named and 6.12 has not been built.
-    pub fn find(wanted: Option<&Choice>) -> Result<Self, Error> {
+    pub fn find(wanted: Option<&KernelChoice>) -> Result<Self, Error> {
         let named = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
-        let (choice, asked) = match (wanted, named) {
+        let (choice, variable) = match (wanted, named) {
             (Some(choice), _) => (choice.clone(), Some(format!("--kernel {choice}"))),
             (None, Some(name)) => {
-                let asked = format!("{VARIABLE}={}", name.display());
-                (from_environment(name, &asked)?, Some(asked))
+                let variable = format!("{VARIABLE}={}", name.display());
+                (from_environment(name, &variable)?, Some(variable))
             }
-            (None, None) => (Choice::Release(Release::Linux6_12), None),
+            (None, None) => (KernelChoice::Release(Release::Linux6_12), None),
         };
         let (image, command) = match choice {
-            Choice::Release(release) => (built(release)?, release.command()),
-            Choice::Image(path) => (path, Release::Linux6_12.command()),
+            KernelChoice::Release(release) => (built(release)?, release.command()),
+            KernelChoice::Image(path) => (path, Release::Linux6_12.command()),
         };
         // The link changes when another kernel is built; this run keeps its own.
         let image = program(&image).map_err(|error| {
@@ -138,16 +138,16 @@ impl Kernel {
                 "there is no kernel for virtual time at {}: {error}",
                 image.display()
             );
-            let mend = format!(
+            let hint = format!(
                 "run `{command}` in ackwise's source (some minutes, once; no root), or name one \
                  with --kernel or ACKWISE_KERNEL"
             );
-            match asked {
-                Some(asked) => Error::NoSuchKernel {
-                    what: format!("{asked}: {what}"),
-                    mend,
+            match variable {
+                Some(variable) => Error::NoSuchKernel {
+                    what: format!("{variable}: {what}"),
+                    hint,
                 },
-                None => Error::Missing { what, mend },
+                None => Error::Missing { what, hint },
             }
         })?;
         let info = image
@@ -196,16 +196,16 @@ fn program(path: &Path) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Parses [`VARIABLE`]; `asked` names its source in an error.
-fn from_environment(name: OsString, asked: &str) -> Result<Choice, Error> {
+/// Parses [`VARIABLE`]; `variable` names its source in an error.
+fn from_environment(name: OsString, variable: &str) -> Result<KernelChoice, Error> {
     let text = match name.into_string() {
         Ok(text) => text,
-        Err(path) => return Ok(Choice::Image(path.into())),
+        Err(path) => return Ok(KernelChoice::Image(path.into())),
     };
     text.parse().map_err(|error| match error {
-        Error::NoSuchKernel { what, mend } => Error::NoSuchKernel {
-            what: format!("{asked}: {what}"),
-            mend,
+        Error::NoSuchKernel { what, hint } => Error::NoSuchKernel {
+            what: format!("{variable}: {what}"),
+            hint,
         },
         other => other,
     })
@@ -221,7 +221,7 @@ fn built(release: Release) -> Result<PathBuf, Error> {
             what: "the kernel for virtual time is kept in a cache directory, and neither \
                    XDG_CACHE_HOME nor HOME says where"
                 .to_owned(),
-            mend: "set one of them, or name a kernel with --kernel".to_owned(),
+            hint: "set one of them, or name a kernel with --kernel".to_owned(),
         })?;
     let images = cache.join("ackwise/kernel/images");
     Ok(images.join(release.directory()).join("linux"))
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_kernel_that_is_missing_is_told_how_to_be_made() {
-        let text = Kernel::find(Some(&Choice::Image("/nowhere/linux".into())))
+        let text = Kernel::find(Some(&KernelChoice::Image("/nowhere/linux".into())))
             .unwrap_err()
             .to_string();
         assert!(
@@ -257,11 +257,14 @@ mod tests {
 
     #[test]
     fn a_kernel_is_chosen_by_its_release_or_its_path() {
-        let choose = |text: &str| text.parse::<Choice>();
-        assert_eq!(choose("7").unwrap(), Choice::Release(Release::Linux7));
-        assert_eq!(choose("6.12").unwrap(), Choice::Release(Release::Linux6_12));
+        let choose = |text: &str| text.parse::<KernelChoice>();
+        assert_eq!(choose("7").unwrap(), KernelChoice::Release(Release::Linux7));
+        assert_eq!(
+            choose("6.12").unwrap(),
+            KernelChoice::Release(Release::Linux6_12)
+        );
         for path in ["out/linux", "./7", "linux-7"] {
-            assert_eq!(choose(path).unwrap(), Choice::Image(path.into()));
+            assert_eq!(choose(path).unwrap(), KernelChoice::Image(path.into()));
         }
         let text = choose("6.18").unwrap_err().to_string();
         assert!(

@@ -9,10 +9,10 @@ mod error;
 mod kernel;
 mod machine;
 mod owner;
-mod patience;
+mod watchdog;
 
 pub use error::Error;
-pub use kernel::{Choice, Kernel, Release, VARIABLE};
+pub use kernel::{Kernel, KernelChoice, Release, VARIABLE};
 pub use machine::{Ended, INIT, Machine, link_init, remove_leftovers};
 pub use owner::{Naming, is_left_over, is_of_ackwise};
-pub use patience::Patience;
+pub use watchdog::Watchdog;

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use crate::error::Error;
 use crate::kernel::Kernel;
 use crate::owner::{Naming, is_left_over};
-use crate::patience::Patience;
+use crate::watchdog::Watchdog;
 
 /// The guest's memory. Untouched memory uses no space on the host.
 const MEMORY_MIB: u64 = 512;
@@ -134,7 +134,7 @@ impl Machine {
         mut progress: impl FnMut(&Path) -> Option<u64>,
     ) -> Result<Ended, Error> {
         let mut seen = None;
-        let mut patience = Patience::new(MAX_WITHOUT_PROGRESS);
+        let mut watchdog = Watchdog::new(MAX_WITHOUT_PROGRESS);
         loop {
             if let Some(status) = self
                 .child
@@ -150,9 +150,9 @@ impl Machine {
             let now = progress(self.directory.path());
             if now.is_some() && now != seen {
                 seen = now;
-                patience.progress();
+                watchdog.progress();
             }
-            if patience.is_exhausted(self.child.id()) {
+            if watchdog.has_expired(self.child.id()) {
                 let seconds = MAX_WITHOUT_PROGRESS.as_secs();
                 return Err(self.failed(&format!("made no progress for {seconds} s")));
             }

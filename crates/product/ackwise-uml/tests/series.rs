@@ -16,8 +16,8 @@ fn letters(dir: &Path) -> Vec<String> {
         .arg(&to)
         .output()
         .expect("kernel/series runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
     let mut files: Vec<PathBuf> = fs::read_dir(&to)
         .expect("the directory of letters")
         .map(|entry| entry.expect("an entry").path())

@@ -32,7 +32,7 @@ const DEVICE: &str = "wan0";
 const RATE_KBIT: u64 = 20_000;
 const TICK: Duration = Duration::from_millis(10);
 /// The number of ticks that do not count, and of those that do.
-const WARM: usize = 50;
+const WARM_UP: usize = 50;
 const TICKS: usize = 200;
 /// The number of downloads, whose ACKs leave, and of uploads.
 const FLOWS: u32 = 8;
@@ -92,7 +92,7 @@ fn main() {
     must(&format!("ip link add {DEVICE} type dummy"));
     must(&format!("ip addr add 192.0.2.1/24 dev {DEVICE}"));
     must(&format!("ip link set {DEVICE} up"));
-    let idle = Idle::start();
+    let idle = IdleCounter::start();
     for load in &LOADS {
         let alone = run(load, Queue::None, &idle);
         for (name, queue) in QUEUES {
@@ -119,7 +119,7 @@ struct Found {
     left: u64,
 }
 
-fn run(load: &Load, queue: Queue, idle: &Idle) -> Found {
+fn run(load: &Load, queue: Queue, idle: &IdleCounter) -> Found {
     let rate = format!("{RATE_KBIT}kbit");
     let mbit = format!("{} Mbit/s", RATE_KBIT / 1000);
     let mut program = None;
@@ -162,7 +162,7 @@ fn start(arguments: &[&str]) -> Child {
 }
 
 /// Sends a tick's packets, sleeps for the rest of the tick, and repeats.
-fn send_all(load: &Load, idle: &Idle) -> Found {
+fn send_all(load: &Load, idle: &IdleCounter) -> Found {
     // The socket receives nothing.
     let socket = packet_socket::open(Layer::Link).unwrap();
     let index = index_of(DEVICE).unwrap();
@@ -174,8 +174,8 @@ fn send_all(load: &Load, idle: &Idle) -> Found {
     let mut numbers = [1_u32; 2 * FLOWS as usize];
     let began = Instant::now();
     let (mut before, mut sent) = ((began, 0.0, 0), 0);
-    for tick in 0..WARM + TICKS {
-        if tick == WARM {
+    for tick in 0..WARM_UP + TICKS {
+        if tick == WARM_UP {
             before = (Instant::now(), idle.ns(), left());
         }
         for frame in &mut frames {
@@ -186,12 +186,14 @@ fn send_all(load: &Load, idle: &Idle) -> Found {
                 Err(error) => panic!("{DEVICE}: {error}"),
             }
         }
-        if tick >= WARM {
+        if tick >= WARM_UP {
             sent += frames.len() as u64;
         }
         std::thread::sleep((TICK * (tick as u32 + 1)).saturating_sub(began.elapsed()));
     }
-    let late = began.elapsed().saturating_sub(TICK * (WARM + TICKS) as u32);
+    let late = began
+        .elapsed()
+        .saturating_sub(TICK * (WARM_UP + TICKS) as u32);
     assert!(
         late < TICK,
         "the machine is too slow for this: {late:?} late"
@@ -247,13 +249,13 @@ fn next_of_flow(frame: &mut [u8], numbers: &mut [u32]) {
 }
 
 /// Counts the CPU time that nobody else wants.
-struct Idle {
+struct IdleCounter {
     rounds: Arc<AtomicU64>,
     /// The duration of a round.
     round_ns: f64,
 }
 
-impl Idle {
+impl IdleCounter {
     /// Starts, and measures how long a round takes while nothing else runs.
     fn start() -> Self {
         let rounds = Arc::new(AtomicU64::new(0));

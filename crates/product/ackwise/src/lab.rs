@@ -48,7 +48,7 @@ pub fn has(name: &str) -> bool {
 /// Replaces this process by the laboratory's program, with the same arguments. The program is
 /// looked for beside this one, then in `PATH`. Returns only if that fails.
 pub fn exec(name: &str) -> anyhow::Result<()> {
-    let program = beside().unwrap_or_else(|| PROGRAM.into());
+    let program = sibling_program().unwrap_or_else(|| PROGRAM.into());
     let error = replace(process::Command::new(&program).args(env::args_os().skip(1)));
     if error.kind() != ErrorKind::NotFound {
         return Err(error).with_context(|| format!("cannot start {}", program.display()));
@@ -58,7 +58,7 @@ pub fn exec(name: &str) -> anyhow::Result<()> {
          nor in PATH"
     );
     Err(BadInput::new(what)
-        .mend("install the package ackwise-lab, or run `make install-lab` in ackwise's sources")
+        .hint("install the package ackwise-lab, or run `make install-lab` in ackwise's sources")
         .into())
 }
 
@@ -78,7 +78,7 @@ fn replace(program: &mut process::Command) -> io::Error {
 }
 
 /// The laboratory's program in the directory of this one, if it exists.
-fn beside() -> Option<PathBuf> {
+fn sibling_program() -> Option<PathBuf> {
     let own = env::current_exe().ok()?;
     let program = own.with_file_name(format!("{PROGRAM}{}", env::consts::EXE_SUFFIX));
     program.is_file().then_some(program)

@@ -97,15 +97,15 @@ fn a_calibration_goes_on_where_it_was_ended() {
     assert_eq!(journal.before, [boot(0), boot(2), boot(4)]);
     // Results of another calibration are neither used nor lost.
     let before = fs::read(&path).unwrap();
-    let said = Journal::open(&path, &json!({ "seed": 2 })).err().unwrap();
+    let output = Journal::open(&path, &json!({ "seed": 2 })).err().unwrap();
     for part in ["another calibration", "--journal", "journal has"] {
-        assert!(said.contains(part), "no {part:?} in {said}");
+        assert!(output.contains(part), "no {part:?} in {output}");
     }
     assert_eq!(fs::read(&path).unwrap(), before);
     // An error gives the place of a line that is not a result.
     fs::write(&path, format!("{of}\nnothing\n")).unwrap();
-    let said = Journal::open(&path, &of).err().unwrap();
-    assert!(said.contains("journal:2: "), "{said}");
+    let output = Journal::open(&path, &of).err().unwrap();
+    assert!(output.contains("journal:2: "), "{output}");
 }
 
 #[test]
@@ -146,8 +146,8 @@ fn misses(load: &str, wrong: usize, of: usize, after: &[usize]) -> Vec<String> {
     // A title, two kinds, and a summary of what is found without an effect.
     let text = in_text(&rows);
     assert_eq!(text.lines().count(), 4, "{text}");
-    let said = format!("Without an effect {wrong} of {of} find one; ");
-    assert!(text.contains(&said), "{text}");
+    let output = format!("Without an effect {wrong} of {of} find one; ");
+    assert!(text.contains(&output), "{text}");
     missed
 }
 

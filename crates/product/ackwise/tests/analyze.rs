@@ -23,8 +23,8 @@ fn found(args: &[&str]) -> Value {
 #[test]
 fn each_file_has_a_finding() {
     let (loss, ipv6) = (capture("loss.pcap"), capture("ipv6.pcap"));
-    let said = found(&["analyze", "--format", "json", &loss, &ipv6]);
-    let files = said["files"].as_array().unwrap();
+    let output = found(&["analyze", "--format", "json", &loss, &ipv6]);
+    let files = output["files"].as_array().unwrap();
     assert_eq!(files.len(), 2);
     for (file, name) in files.iter().zip([&loss, &ipv6]) {
         assert_eq!(file["file"], **name);
@@ -59,8 +59,8 @@ fn rates_and_policies_are_taken() {
         "every-n:n=4",
         &loss,
     ];
-    let said = found(&args);
-    let file = &said["files"][0];
+    let output = found(&args);
+    let file = &output["files"][0];
     assert_eq!(file["policies"].as_array().unwrap().len(), 1);
     let policy = file["policies"][0]["policy"].as_str().unwrap();
     assert!(policy.starts_with("every-n:n=4"), "{policy}");
@@ -112,8 +112,8 @@ fn standard_input_is_a_file_too() {
     c.write_stdin(fs::read(capture("loss.pcap")).unwrap());
     let Ended { code, out, err } = Ended::of(&c.output().unwrap());
     assert_eq!(code, 0, "{err}");
-    let said: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(said["files"][0]["packets"], 1500);
+    let output: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(output["files"][0]["packets"], 1500);
 }
 
 #[test]

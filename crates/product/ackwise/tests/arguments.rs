@@ -294,9 +294,9 @@ fn the_journal_is_told_priorities() {
             .status()
             .unwrap();
         assert_eq!(status.code(), Some(2));
-        let said = fs::read_to_string(file.path()).unwrap();
-        assert!(said.starts_with(begins), "{said}");
-        let marked = said.lines().all(|line| line.starts_with("<3>"));
-        assert_eq!(marked, begins.starts_with('<'), "{said}");
+        let output = fs::read_to_string(file.path()).unwrap();
+        assert!(output.starts_with(begins), "{output}");
+        let marked = output.lines().all(|line| line.starts_with("<3>"));
+        assert_eq!(marked, begins.starts_with('<'), "{output}");
     }
 }

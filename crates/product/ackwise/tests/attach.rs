@@ -14,7 +14,7 @@ use common::{ACKWISE, Detached, Net};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The arguments of every attachment in this file, except `--dry-run`.
 const EVERY_4: [&str; 6] = ["--policy", "every-n", "--set", "n=4", "--hold-ms", "20"];
@@ -293,7 +293,7 @@ fn a_service_manager_hears_ready_alive_and_stopping() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut child = net
         .in_receiver(ACKWISE.path())
         .args(["attach", &net.iface, "--user", "root"])
@@ -304,15 +304,15 @@ fn a_service_manager_hears_ready_alive_and_stopping() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let hear = || {
+    let next_message = || {
         let mut buf = [0; 1024];
         let n = socket.recv(&mut buf).unwrap();
         String::from_utf8(buf[..n].to_vec()).unwrap()
     };
-    assert!(hear().starts_with("READY=1\n"));
+    assert!(next_message().starts_with("READY=1\n"));
     let mut alive = 0;
     while alive < 3 {
-        alive += usize::from(hear().starts_with("WATCHDOG=1"));
+        alive += usize::from(next_message().starts_with("WATCHDOG=1"));
     }
     nix::sys::signal::kill(
         nix::unistd::Pid::from_raw(child.id() as i32),
@@ -320,7 +320,7 @@ fn a_service_manager_hears_ready_alive_and_stopping() {
     )
     .unwrap();
     until("STOPPING=1", || {
-        (hear().trim_end() == "STOPPING=1").then_some(())
+        (next_message().trim_end() == "STOPPING=1").then_some(())
     });
     assert!(child.wait().unwrap().success());
     // Without a terminal it prints one line at the start, a few at the end, and nothing in between.
@@ -352,7 +352,7 @@ impl Net {
         Netns::named(&self.receiver).spawn(move || {
             let mut pages = Vec::new();
             while let Ok(mut s) = TcpStream::connect(&address) {
-                s.set_read_timeout(Some(PATIENCE)).unwrap();
+                s.set_read_timeout(Some(TIMEOUT)).unwrap();
                 let mut page = String::new();
                 // The last connection may be reset.
                 let _ = s.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -367,7 +367,7 @@ impl Net {
     fn scrape(&self, address: &str) -> String {
         Netns::named(&self.receiver).run(|| {
             let mut s = TcpStream::connect(address).unwrap();
-            s.set_read_timeout(Some(PATIENCE)).unwrap();
+            s.set_read_timeout(Some(TIMEOUT)).unwrap();
             s.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
                 .unwrap();
             let mut page = String::new();

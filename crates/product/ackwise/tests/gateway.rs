@@ -77,8 +77,8 @@ fn it_tells_and_ends_on_sigterm_and_on_down() {
     kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
     let out = child.wait_with_output().unwrap();
     assert_eq!(out.status.code(), Some(0), "{out:?}");
-    let said = String::from_utf8(out.stdout).unwrap();
-    let last: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    let output = String::from_utf8(out.stdout).unwrap();
+    let last: Value = serde_json::from_str(output.lines().last().unwrap()).unwrap();
     assert_eq!(
         (&last["event"], &last["why"]),
         (&"down".into(), &"SIGTERM".into())

@@ -24,9 +24,9 @@ fn figure(name: &str, value: impl std::fmt::Display) {
     println!("figure {name} {value}");
 }
 
-/// Waits until `look` finds something. An emulated machine on a busy host is slow.
-fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
-    until_within(Duration::from_secs(120), what, look)
+/// Waits until `poll` finds something. An emulated machine on a busy host is slow.
+fn until<T>(what: &str, poll: impl FnMut() -> Option<T>) -> T {
+    until_within(Duration::from_secs(120), what, poll)
 }
 
 /// tcx came with Linux 6.6.
@@ -225,8 +225,8 @@ fn ask() {
     let net = Net::new();
     let cgroup = EmptyCgroup::new();
     let cgroup = cgroup.0.to_str().unwrap();
-    for wish in [&["--per-window", "8"][..], &["--ack-congestion-control"]] {
-        let args = [&["ask", "--cgroup", cgroup], wish].concat();
+    for option in [&["--per-window", "8"][..], &["--ack-congestion-control"]] {
+        let args = [&["ask", "--cgroup", cgroup], option].concat();
         // `ip netns exec` hides the cgroups.
         let asking = Attached::start(Command::new(ACKWISE.path()), "asking", &args);
         let obeying = net.attach(&["--policy", "every-n", "--set", "n=2", "--obey-ack-rate"]);

@@ -42,8 +42,8 @@ fn without_the_laboratory_its_subcommands_say_how_to_get_it() {
         let Ended { code, out, err } =
             Ended::of(&alone(dir.path()).args([name, "x"]).output().unwrap());
         assert_eq!((code, out.as_str()), (2, ""), "{name}: {err}");
-        for said in [name, "ackwise-lab", "PATH", "make install-lab"] {
-            assert!(err.contains(said), "{name}: no {said:?} in: {err}");
+        for output in [name, "ackwise-lab", "PATH", "make install-lab"] {
+            assert!(err.contains(output), "{name}: no {output:?} in: {err}");
         }
     }
 }

@@ -78,7 +78,7 @@ fn find_object<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
 
 /// The attachments and the programs, by the kernel's ids.
 fn attachments(net: &Net, pid: Pid, mode: &str) -> (Vec<String>, Vec<String>) {
-    let (mut ways, mut programs) = (Vec::new(), Vec::new());
+    let (mut attachment_ids, mut programs) = (Vec::new(), Vec::new());
     if mode == "tcx" {
         let infos = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
         for info in infos.flatten() {
@@ -87,7 +87,7 @@ fn attachments(net: &Net, pid: Pid, mode: &str) -> (Vec<String>, Vec<String>) {
             };
             let field = |name| info.lines().find_map(|line| line.strip_prefix(name));
             if field("link_type:").map(str::trim) == Some("tcx") {
-                ways.push(field("link_id:").unwrap().trim().to_owned());
+                attachment_ids.push(field("link_id:").unwrap().trim().to_owned());
                 programs.push(field("prog_id:").unwrap().trim().to_owned());
             }
         }
@@ -102,14 +102,14 @@ fn attachments(net: &Net, pid: Pid, mode: &str) -> (Vec<String>, Vec<String>) {
             let line = shown.lines().find(|line| line.contains("handle")).unwrap();
             let words: Vec<_> = line.split_whitespace().collect();
             let after = |word| words[words.iter().position(|it| *it == word).unwrap() + 1];
-            ways.push(format!("{direction} {} {}", after("pref"), after("handle")));
+            attachment_ids.push(format!("{direction} {} {}", after("pref"), after("handle")));
             programs.push(after("id").to_owned());
         }
     }
-    assert_eq!((ways.len(), programs.len()), (2, 2), "{mode}");
-    ways.sort();
+    assert_eq!((attachment_ids.len(), programs.len()), (2, 2), "{mode}");
+    attachment_ids.sort();
     programs.sort();
-    (ways, programs)
+    (attachment_ids, programs)
 }
 
 /// A connection whose sender retransmits only after a long time: an ACK that is withheld and never
@@ -216,7 +216,7 @@ fn parameters_change_while_a_transfer_runs(mode: &str) {
         "up",
         &["--config", &file.name(), "--attach-mode", mode],
     );
-    let (ways, first) = attachments(&net, up.pid(), mode);
+    let (attachment_ids, first) = attachments(&net, up.pid(), mode);
     let mut transfer = Transfer::new(&net);
     let mut withheld = 0;
     let mut last = first;
@@ -224,23 +224,23 @@ fn parameters_change_while_a_transfer_runs(mode: &str) {
         if round > 0 {
             file.write(&policy(n));
             // Traffic continues while the programs are replaced.
-            let asked = net
+            let reload = net
                 .in_receiver(ACKWISE.path())
                 .args(["reload", &net.iface])
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped())
                 .spawn();
-            let mut asked = asked.unwrap();
-            while asked.try_wait().unwrap().is_none() {
+            let mut reload = reload.unwrap();
+            while reload.try_wait().unwrap().is_none() {
                 transfer.send(40_000);
             }
-            let Ended { code, out, err } = Ended::of(&asked.wait_with_output().unwrap());
+            let Ended { code, out, err } = Ended::of(&reload.wait_with_output().unwrap());
             assert_eq!(code, 0, "{out}{err}");
             let says = format!("{}: policy every-n:n={n},warm=0", net.iface);
             assert!(out.contains(&says), "{out}");
             let (same, programs) = attachments(&net, up.pid(), mode);
-            assert_eq!(same, ways, "the attachment is another one");
+            assert_eq!(same, attachment_ids, "the attachment is another one");
             assert!(programs.iter().all(|it| !last.contains(it)), "{programs:?}");
             last = programs;
             withheld = count(&stats(&net), "withheld");
@@ -266,7 +266,7 @@ fn parameters_change_while_a_transfer_runs(mode: &str) {
     assert_eq!(code, 2, "{err}");
     assert!(err.contains("ackwise.toml:7:10: "), "{err}");
     assert_eq!(stats(&net)["policy"], "every-n:n=8,warm=0");
-    assert_eq!(attachments(&net, up.pid(), mode), (ways, last));
+    assert_eq!(attachments(&net, up.pid(), mode), (attachment_ids, last));
     transfer.send(400_000);
 
     let now = stats(&net);
@@ -392,7 +392,7 @@ impl Drop for All {
 
 /// Adds an interface to the receiver. `ackwise status` shows those of all namespaces, so each test
 /// uses its own name.
-fn plug_in(net: &Net, name: &str) {
+fn add_interface(net: &Net, name: &str) {
     let Net {
         sender, receiver, ..
     } = net;
@@ -406,7 +406,7 @@ fn plug_in(net: &Net, name: &str) {
 fn interfaces_come_and_go_with_the_file() {
     root();
     let net = Net::new();
-    plug_in(&net, "aw7");
+    add_interface(&net, "aw7");
     let first = one(&net.iface, "policy = \"every-n:n=4\"\nguard = false");
     let file = File::new(&format!("{first}{}", one("lo", "")));
     let mut all = All::start(&net, &file);
@@ -483,7 +483,7 @@ fn what_fails_beside_others_is_started_again_and_what_was_ended_is_not() {
         one(&net.iface, "policy = \"every-n\""),
         one("aw8", "policy = \"every-n\"")
     ));
-    plug_in(&net, "aw8");
+    add_interface(&net, "aw8");
     let mut all = All::start(&net, &file);
     let pid = |name: &str| {
         let Ended { out, .. } = net.run(&["--format", "json", "status", name]);
@@ -517,14 +517,14 @@ fn what_fails_beside_others_is_started_again_and_what_was_ended_is_not() {
 fn an_interface_that_comes_back_is_up_again() {
     root();
     let net = Net::new();
-    plug_in(&net, "aw9");
+    add_interface(&net, "aw9");
     let file = File::new(&format!("{}{}", one("aw9", ""), one(&net.iface, "")));
     let mut all = All::start(&net, &file);
     let pull_out = || must(&format!("ip -n {} link del aw9", net.receiver));
     pull_out();
     // Longer than the pause: the interface is looked for, and is missing.
     std::thread::sleep(Duration::from_secs(5));
-    plug_in(&net, "aw9");
+    add_interface(&net, "aw9");
     let up = |event: &Value| event["event"] == "up" && event["facts"]["interface"] == "aw9";
     while !up(&all.next()) {}
     pull_out();
@@ -551,16 +551,16 @@ fn an_interface_that_is_not_there_yet_is_waited_for() {
             .spawn()
             .unwrap()
     };
-    let said = || std::fs::read_to_string(&stderr).unwrap();
+    let output = || std::fs::read_to_string(&stderr).unwrap();
     let waits = |times: usize| {
         let line = "there is no interface aw6 yet";
         until("a wait", || {
-            (said().matches(line).count() == times).then_some(())
+            (output().matches(line).count() == times).then_some(())
         });
     };
     // A limited duration does not wait for interfaces.
     let out = start(&["--duration", "1h"]).wait_with_output().unwrap();
-    assert_eq!(out.status.code(), Some(2), "{}", said());
+    assert_eq!(out.status.code(), Some(2), "{}", output());
 
     let mut child = start(&[]);
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -570,8 +570,8 @@ fn an_interface_that_is_not_there_yet_is_waited_for() {
         // It checks several times meanwhile, and logs nothing more.
         std::thread::sleep(Duration::from_secs(3));
         waits(times);
-        assert_eq!(all.child.try_wait().unwrap(), None, "{}", said());
-        plug_in(&net, "aw6");
+        assert_eq!(all.child.try_wait().unwrap(), None, "{}", output());
+        add_interface(&net, "aw6");
         let event = all.next();
         assert_eq!(event["event"], "up", "{event}");
         must(&format!("ip -n {} link del aw6", net.receiver));
@@ -580,15 +580,15 @@ fn an_interface_that_is_not_there_yet_is_waited_for() {
     waits(3);
     kill(Pid::from_raw(all.child.id() as i32), Signal::SIGTERM).unwrap();
     let status = until("its end", || all.child.try_wait().unwrap());
-    assert_eq!(status.code(), Some(0), "{}", said());
+    assert_eq!(status.code(), Some(0), "{}", output());
 
     // Something else is wrong as well, which the service manager has to know.
     file.write(&format!("{}{}", one("aw6", ""), one(&net.iface, "")));
     let held = net.start("up", "up", &[]);
     let out = start(&[]).wait_with_output().unwrap();
-    assert_eq!(out.status.code(), Some(2), "{}", said());
+    assert_eq!(out.status.code(), Some(2), "{}", output());
     let failed = format!("failed: aw6, {}", net.iface);
-    assert!(said().contains(&failed), "{}", said());
+    assert!(output().contains(&failed), "{}", output());
     held.signal(Signal::SIGTERM);
     assert_eq!(held.end().status.code(), Some(0));
     assert_eq!(net.programs(), 0);
@@ -695,14 +695,14 @@ fn the_end_does_not_wait_for_a_verifier() {
         let up = net.start("up", "up", &["--config", &file.name()]);
         let loader = StoppedLoader::of(up.pid());
         file.write(&one(&net.iface, "policy = \"every-n:n=8\""));
-        let asked = net
+        let reload = net
             .in_receiver(ACKWISE.path())
             .args(["reload", &net.iface])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
-        let mut asked = asked.unwrap();
+        let mut reload = reload.unwrap();
         // The loader has been asked by then, or never will be: both must end well.
         std::thread::sleep(Duration::from_millis(500));
         if by_down {
@@ -713,7 +713,7 @@ fn the_end_does_not_wait_for_a_verifier() {
         }
         let ended = up.end();
         drop(loader);
-        asked.wait().unwrap();
+        reload.wait().unwrap();
         assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
         assert_eq!(net.programs(), 0);
     }

@@ -34,25 +34,25 @@ impl Up {
         let mut line = String::new();
         let mut out = BufReader::new(up.0.stdout.as_mut().unwrap());
         out.read_line(&mut line).unwrap();
-        assert!(line.contains("\"event\""), "{args:?}: {}", up.said());
+        assert!(line.contains("\"event\""), "{args:?}: {}", up.output());
         up
     }
 
-    fn said(&mut self) -> String {
-        let mut said = String::new();
+    fn output(&mut self) -> String {
+        let mut output = String::new();
         let mut err = self.0.stderr.take().unwrap();
-        err.read_to_string(&mut said).unwrap();
-        said
+        err.read_to_string(&mut output).unwrap();
+        output
     }
 
     /// Ends it, and returns its standard error.
     fn end(mut self, signal: Signal) -> String {
         kill(Pid::from_raw(self.0.id() as i32), signal).unwrap();
         let status = until("its end", || self.0.try_wait().unwrap());
-        let said = self.said();
+        let output = self.output();
         let expected = (signal != Signal::SIGKILL).then_some(0);
-        assert_eq!(status.code(), expected, "{said}");
-        said
+        assert_eq!(status.code(), expected, "{output}");
+        output
     }
 }
 
@@ -163,10 +163,10 @@ fn m6_each_daemon_keeps_what_it_uses_and_nothing_is_left_of_it() {
             assert_eq!(registered(&net).len(), 2, "{args:?}");
             assert!(net.programs() > 0, "{args:?}");
             assert!(net.download(1) > 100_000, "{args:?}");
-            let said = up.end(signal);
+            let output = up.end(signal);
             until("the janitor", || registered(&net).is_empty().then_some(()));
             if signal == Signal::SIGTERM {
-                assert_eq!(left(&net, args[0]), (0, 0, false), "{args:?}: {said}");
+                assert_eq!(left(&net, args[0]), (0, 0, false), "{args:?}: {output}");
             }
         }
         // What a killed daemon leaves on clsact lets everything pass.
@@ -186,10 +186,10 @@ fn m6_without_a_user_it_stays_roots_and_says_so() {
     }
     let up = Up::start(&net, &[], &["attach", &net.iface]);
     Rights::of(up.0.id()).are(0, NET_RAW, &[]);
-    let said = up.end(Signal::SIGINT);
+    let output = up.end(Signal::SIGINT);
     assert!(
-        said.contains("stays root's") && said.contains("--user"),
-        "{said}"
+        output.contains("stays root's") && output.contains("--user"),
+        "{output}"
     );
     assert!(registered(&net).is_empty());
     let up = Up::start(&net, &[], &["attach", &net.iface, "--user", "root"]);

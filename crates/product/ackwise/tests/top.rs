@@ -58,8 +58,8 @@ impl OnTerminal {
         thread::spawn(move || {
             let mut room = [0; 4096];
             while let Ok(len @ 1..) = screen.read(&mut room) {
-                let said = String::from_utf8_lossy(&room[..len]);
-                text.lock().unwrap().push_str(&said);
+                let output = String::from_utf8_lossy(&room[..len]);
+                text.lock().unwrap().push_str(&output);
             }
         });
         Self {

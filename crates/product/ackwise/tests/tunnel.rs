@@ -54,9 +54,9 @@ fn a_key_in_a_directory_that_is_not_there() {
         .output()
         .expect("runs");
     assert_eq!(run.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&run.stderr);
-    let mend = format!("mkdir -p {}", missing.display());
-    assert!(said.contains(&mend), "{said}");
+    let output = String::from_utf8_lossy(&run.stderr);
+    let hint = format!("mkdir -p {}", missing.display());
+    assert!(output.contains(&hint), "{output}");
 }
 
 #[test]
@@ -71,8 +71,8 @@ fn half_a_key_is_not_left() {
         .output()
         .expect("runs");
     assert_eq!(run.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&run.stderr);
-    assert!(said.contains("cannot write"), "{said}");
+    let output = String::from_utf8_lossy(&run.stderr);
+    assert!(output.contains("cannot write"), "{output}");
     assert!(!path.exists());
 }
 
@@ -89,6 +89,6 @@ fn a_public_key_is_that_of_wireguard() {
     assert_eq!(public, "hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=\n");
     let refused = run("dwdtCnMYpX08FsFy");
     assert_eq!(refused.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(said.contains("44 characters of base64"), "{said}");
+    let output = String::from_utf8_lossy(&refused.stderr);
+    assert!(output.contains("44 characters of base64"), "{output}");
 }

@@ -174,12 +174,12 @@ fn one_that_ends_late_is_waited_for() {
 #[test]
 fn filters_of_a_killed_one_go_by_down() {
     root();
-    for asked in [
+    for arguments in [
         &[][..],
         &["--up", "20mbit", "--router", "--queue", "gateway"],
     ] {
         let net = Net::new();
-        let attached = up(&net, &[&["--attach-mode", "clsact"], asked].concat());
+        let attached = up(&net, &[&["--attach-mode", "clsact"], arguments].concat());
         attached.signal(Signal::SIGKILL);
         let _ = attached.end();
         assert!(net.programs() > 0, "the test sees no programs");
@@ -340,14 +340,14 @@ fn an_explanation_takes_no_root_and_touches_nothing() {
         .unwrap();
     let Ended { code, out, err } = Ended::of(&out);
     assert_eq!(code, 0, "{err}");
-    for said in [
+    for output in [
         "here (IPv4)",
         "IPv4 yes",
         "noqueue 0:",
         "decision",
         "without root",
     ] {
-        assert!(out.contains(said), "no {said:?} in {out}");
+        assert!(out.contains(output), "no {output:?} in {out}");
     }
     let Ended { code, out, err } = net.run(&["--format", "json", "up", &net.iface, "--explain"]);
     assert_eq!(code, 0, "{err}");
@@ -437,7 +437,7 @@ fn tins(net: &Net) -> [u64; 4] {
 }
 
 /// Ends an `ackwise up` by a signal or by `ackwise down`, and waits until nothing is left.
-fn end_and_look(net: &Net, attached: Attached, ending: &str, before: &str) {
+fn end_and_check(net: &Net, attached: Attached, ending: &str, before: &str) {
     match ending.parse::<Signal>() {
         Ok(signal) => attached.signal(signal),
         Err(_) => assert!(down(net).contains("again")),
@@ -463,7 +463,7 @@ fn cake_takes_the_place_of_a_queue_and_gives_it_back() {
         for ending in ["SIGINT", "SIGTERM", "SIGKILL", "down"] {
             let attached = up(&net, &["--up", "5mbit"]);
             assert!(is_cake(&tc(&net)), "{}", tc(&net));
-            end_and_look(&net, attached, ending, &before);
+            end_and_check(&net, attached, ending, &before);
         }
     });
 }
@@ -495,7 +495,7 @@ fn cake_takes_the_place_of_the_kernel_s_own_queue_and_carries_traffic() {
             ];
             assert!(says.iter().all(|it| err.contains(it)), "{err}");
         }
-        end_and_look(&net, attached, "SIGKILL", &before);
+        end_and_check(&net, attached, "SIGKILL", &before);
     });
 }
 
@@ -557,10 +557,10 @@ fn what_somebody_changes_meanwhile_stays() {
                 (&json!("queue-replaced"), &json!("tbf"))
             );
             if by_down {
-                let said = down(&net);
+                let output = down(&net);
                 assert!(
-                    said.contains("someone else has set its queue, tbf"),
-                    "{said}"
+                    output.contains("someone else has set its queue, tbf"),
+                    "{output}"
                 );
             } else {
                 attached.signal(Signal::SIGTERM);

@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 /// How long to wait for a message.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A file that is removed with its directory.
 struct File {
@@ -202,7 +202,7 @@ fn ready_is_said_when_every_interface_is_up_or_has_failed() {
     ));
     let path = file._directory.path().join("notify");
     let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     let child = net
         .in_receiver("env")
         .args(["--ignore-signal=CHLD", ACKWISE.path()])
@@ -213,14 +213,14 @@ fn ready_is_said_when_every_interface_is_up_or_has_failed() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut said = [0; 256];
-    let n = until("a message", || match socket.recv(&mut said) {
+    let mut output = [0; 256];
+    let n = until("a message", || match socket.recv(&mut output) {
         Err(error) if error.kind() == std::io::ErrorKind::Interrupted => None,
         received => Some(received.unwrap()),
     });
-    let said = String::from_utf8_lossy(&said[..n]).into_owned();
-    assert!(said.contains("READY=1"), "{said}");
-    assert!(said.contains("STATUS=2 of 3 run"), "{said}");
+    let output = String::from_utf8_lossy(&output[..n]).into_owned();
+    assert!(output.contains("READY=1"), "{output}");
+    assert!(output.contains("STATUS=2 of 3 run"), "{output}");
     let Ended { code, out, .. } = net.run(&["status"]);
     assert_eq!(code, 0);
     for name in ["lo", &net.iface] {
@@ -369,10 +369,10 @@ fn check_says_what_a_file_asks_for() {
     assert!(out.contains(says), "{out}");
     let Ended { code, out, .. } = run(&["--format", "json", "check", fine.path(), wrong.path()]);
     assert_eq!(code, 2);
-    let said: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(said["mistakes"].as_array().unwrap().len(), 1, "{out}");
-    assert_eq!(said["found"][0]["file"], fine.path(), "{out}");
-    assert_eq!(said["found"][0]["says"], says, "{out}");
+    let output: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(output["mistakes"].as_array().unwrap().len(), 1, "{out}");
+    assert_eq!(output["found"][0]["file"], fine.path(), "{out}");
+    assert_eq!(output["found"][0]["says"], says, "{out}");
     let all = "[[interface]]\nname = \"lo\"\nguard = \"10 min\"\nmetrics = \"127.0.0.1:9478\"\nuser = \"nobody\"\n";
     let Ended { out, .. } = run(&["check", File::new(all).path()]);
     let says = "lo (adaptive; guarded every 600 s; metrics on 127.0.0.1:9478; as the user nobody)";

@@ -9,7 +9,7 @@ use crate::script::MSS;
 
 /// A segment that the sender accepts.
 #[derive(Debug)]
-pub(super) struct Heard<'a> {
+pub(super) struct AcceptedSegment<'a> {
     pub at_ns: u64,
     pub step: usize,
     pub segment: &'a Segment,
@@ -27,9 +27,9 @@ struct Endpoint {
 
 /// The arrivals that a sender accepts: RFC 7323 §3.2 and §5.3 (timestamps), RFC 5925 §7.3
 /// (signatures), RFC 9293 §3.10.7.4 (numbers that were never sent).
-pub(super) fn hears<'a>(run: &Run, found: &'a [Found]) -> Vec<Heard<'a>> {
+pub(super) fn accepted_segments<'a>(run: &Run, found: &'a [Found]) -> Vec<AcceptedSegment<'a>> {
     let mut endpoints: HashMap<Flow, Endpoint> = HashMap::new();
-    let mut heard = Vec::new();
+    let mut accepted = Vec::new();
     let acks = found
         .iter()
         .filter(|it| it.segment.from == Side::Receiver && it.segment.protocol != Protocol::Udp);
@@ -51,13 +51,13 @@ pub(super) fn hears<'a>(run: &Run, found: &'a [Found]) -> Vec<Heard<'a>> {
                 _ => {}
             }
         }
-        heard.push(Heard {
+        accepted.push(AcceptedSegment {
             at_ns: it.at_ns,
             step: it.step,
             segment,
         });
     }
-    heard
+    accepted
 }
 
 /// The sender's next sequence number at the time of an arrival.
@@ -89,7 +89,7 @@ pub(super) struct Scoreboard {
 }
 
 impl Scoreboard {
-    pub fn hear(&mut self, segment: &Segment) {
+    pub fn observe(&mut self, segment: &Segment) {
         if self.acked.is_none_or(|it| reaches(segment.ack, it)) {
             self.acked = Some(segment.ack);
         }

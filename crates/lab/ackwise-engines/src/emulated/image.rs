@@ -77,7 +77,7 @@ fn find(tool: &str) -> Result<PathBuf, LabError> {
         .find(|candidate| candidate.is_file())
         .ok_or_else(|| LabError::Missing {
             what: format!("`{tool}` is not installed, and the emulated machine needs it"),
-            mend: "run scripts/setup, or install iproute2 and ethtool".to_owned(),
+            hint: "run scripts/setup, or install iproute2 and ethtool".to_owned(),
         })
 }
 

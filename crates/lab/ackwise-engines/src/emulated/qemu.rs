@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ackwise_uml::Patience;
+use ackwise_uml::Watchdog;
 
 use super::guest::Answer;
 use super::image;
@@ -19,7 +19,7 @@ const QEMU: &str = "qemu-system-x86_64";
 /// made.
 pub const KERNEL_VARIABLE: &str = "ACKWISE_X86_64_KERNEL";
 /// Interval at which we check whether the guest has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Number of console lines in an error message.
 const CONSOLE_LINES: usize = 15;
 
@@ -37,7 +37,7 @@ pub struct Machine {
     pub memory_mib: u32,
     /// The guest is killed after this much CPU time of the host, or this much real time without
     /// any. A busy host alone does not end it.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 impl Machine {
@@ -49,7 +49,7 @@ impl Machine {
             init: init.into(),
             shift,
             memory_mib: 256,
-            patience: Duration::from_secs(600),
+            timeout: Duration::from_secs(600),
         }
     }
 
@@ -86,7 +86,7 @@ fn no_kernel(image: &Path) -> LabError {
             "there is no kernel for the emulated machine at {}",
             image.display()
         ),
-        mend: format!(
+        hint: format!(
             "run `kernel/build x86_64` in ackwise's source (some minutes, once; no root), or name \
              a bzImage in {KERNEL_VARIABLE}"
         ),
@@ -102,8 +102,8 @@ pub fn qemu_version() -> Result<String, LabError> {
         .arg("--version")
         .output()
         .map_err(not_started)?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    Ok(said.lines().next().unwrap_or_default().to_owned())
+    let output = String::from_utf8_lossy(&output.stdout);
+    Ok(output.lines().next().unwrap_or_default().to_owned())
 }
 
 /// Boots the machine, lets it do its job, and returns its record. The machine is killed when
@@ -135,13 +135,13 @@ pub fn run(machine: &Machine, job: &Job, cancel: &AtomicBool) -> Result<Record, 
         .spawn()
         .map_err(not_started)?;
     let mut child = Guest(child);
-    let ended = child.wait(machine.patience, cancel);
+    let ended = child.wait(machine.timeout, cancel);
     let console = fs::read(directory.join("console")).unwrap_or_default();
-    let said = fs::read_to_string(&log).unwrap_or_default();
+    let output = fs::read_to_string(&log).unwrap_or_default();
     let failed = |why: String| {
         LabError::Guest(format!(
             "{why}\n{}{}",
-            said,
+            output,
             last_lines(&String::from_utf8_lossy(&console))
         ))
     };
@@ -150,7 +150,7 @@ pub fn run(machine: &Machine, job: &Job, cancel: &AtomicBool) -> Result<Record, 
         Ended::Late => {
             return Err(failed(format!(
                 "the emulated machine did not end within {} s of CPU time",
-                machine.patience.as_secs()
+                machine.timeout.as_secs()
             )));
         }
     }
@@ -168,7 +168,7 @@ fn not_started(error: io::Error) -> LabError {
     if error.kind() == io::ErrorKind::NotFound {
         return LabError::Missing {
             what: format!("`{QEMU}` is not installed, and the slow device is emulated with it"),
-            mend: "run scripts/setup, or install qemu-system-x86".to_owned(),
+            hint: "run scripts/setup, or install qemu-system-x86".to_owned(),
         };
     }
     LabError::os(format!("cannot start `{QEMU}`"))(error)
@@ -236,8 +236,8 @@ enum Ended {
 struct Guest(Child);
 
 impl Guest {
-    fn wait(&mut self, patience: Duration, cancel: &AtomicBool) -> Result<Ended, LabError> {
-        let mut patience = Patience::new(patience);
+    fn wait(&mut self, timeout: Duration, cancel: &AtomicBool) -> Result<Ended, LabError> {
+        let mut watchdog = Watchdog::new(timeout);
         loop {
             let status = self
                 .0
@@ -249,10 +249,10 @@ impl Guest {
             if cancel.load(Ordering::Relaxed) {
                 return Err(LabError::Cancelled);
             }
-            if patience.is_exhausted(self.0.id()) {
+            if watchdog.has_expired(self.0.id()) {
                 return Ok(Ended::Late);
             }
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
@@ -274,18 +274,16 @@ fn last_lines(console: &str) -> String {
 mod tests {
     use super::*;
 
-    fn wait(command: &str, patience: Duration) -> Ended {
+    fn wait(command: &str, timeout: Duration) -> Ended {
         let child = Command::new("sh").args(["-c", command]).spawn().unwrap();
-        Guest(child)
-            .wait(patience, &AtomicBool::new(false))
-            .unwrap()
+        Guest(child).wait(timeout, &AtomicBool::new(false)).unwrap()
     }
 
     #[test]
     fn a_guest_is_given_up_for_the_cpu_time_it_used_or_for_using_none() {
-        let patience = Duration::from_millis(200);
+        let timeout = Duration::from_millis(200);
         for hung in ["while :; do :; done", "exec sleep 60"] {
-            assert!(matches!(wait(hung, patience), Ended::Late), "{hung}");
+            assert!(matches!(wait(hung, timeout), Ended::Late), "{hung}");
         }
         let long = Duration::from_secs(60);
         assert!(matches!(wait("exit 3", long), Ended::Exited));

@@ -61,11 +61,11 @@ const SENDERS: [[&str; 2]; 2] = [["sends0", "sent0"], ["sends1", "sent1"]];
 /// Limit of packets in flight on a wire; no scenario needs more.
 const IN_FLIGHT: u32 = 10_000_000;
 /// A rate at which every packet takes less than a nanosecond, bytes per second.
-const NO_TIME: u64 = 1 << 50;
+const UNLIMITED_RATE: u64 = 1 << 50;
 /// Switches checksum offload; without it, segmentation offload is off too.
 const ETHTOOL_STXCSUM: u32 = 0x17;
 /// Interval at which queues are sampled.
-const LOOK_NS: u64 = 10_000_000;
+const SAMPLE_INTERVAL_NS: u64 = 10_000_000;
 
 /// The namespace of a link that has been built.
 #[derive(Debug)]
@@ -141,7 +141,7 @@ impl LinkSpace {
         command::ip_batch(None, &lines)?;
         command::ip_batch(Some(namespace.name()), &inner_devices(link.mtu, parts))?;
         for (interface, node) in ends {
-            node.inside(|| leave_alone(&interface.name))?;
+            node.inside(|| disable_offloads(&interface.name))?;
         }
         namespace.inside(|| {
             for arguments in redirections(parts) {
@@ -201,7 +201,7 @@ fn redirections(parts: [Parts; 2]) -> Vec<String> {
         commands.push(format!(
             "filter add dev {from} ingress protocol all prio {} matchall \
              action mirred egress redirect dev {to}",
-            police::PASSES
+            police::REMAINDER_PRIORITY
         ));
     };
     for (from, parts) in parts.into_iter().enumerate() {
@@ -228,7 +228,7 @@ fn wire(direction: &Direction, seed: u64) -> Netem {
         rate: match direction.rate_bps {
             Some(bps) => bps.div_ceil(8),
             // netem keeps the order if it has a rate.
-            None if !direction.jitter.is_zero() => NO_TIME,
+            None if !direction.jitter.is_zero() => UNLIMITED_RATE,
             None => 0,
         },
         loss: of_all(direction.loss),
@@ -250,7 +250,7 @@ impl Netem {
         };
         // netem keeps the order if it has a rate.
         let wire = Netem {
-            rate: NO_TIME,
+            rate: UNLIMITED_RATE,
             ..self
         };
         [sender, wire]
@@ -259,12 +259,12 @@ impl Netem {
 
 /// Makes a node's device send every packet by itself, with its checksum, and uncharge it from its
 /// socket at once.
-fn leave_alone(name: &str) -> Result<(), LabError> {
+fn disable_offloads(name: &str) -> Result<(), LabError> {
     ethtool(name, ETHTOOL_STXCSUM).map_err(LabError::os(format!(
         "cannot switch off the offloads of {name}"
     )))?;
     let immediate = Netem {
-        rate: NO_TIME,
+        rate: UNLIMITED_RATE,
         limit: IN_FLIGHT,
         ..Netem::default()
     };
@@ -411,7 +411,7 @@ impl KernelLink {
                                 directions: Default::default(),
                                 errors: Vec::new(),
                             },
-                            next_look_ns: watching.start_ns,
+                            next_sample_ns: watching.start_ns,
                             next_note_ns: watching.start_ns,
                             note_ns: watching.sample_ns,
                         };
@@ -580,7 +580,7 @@ struct Watch {
     /// Whether each direction has a policer.
     policed: [bool; 2],
     seen: Seen,
-    next_look_ns: u64,
+    next_sample_ns: u64,
     next_note_ns: u64,
     note_ns: u64,
 }
@@ -592,13 +592,15 @@ impl Watch {
             // within a few of these.
             let last = stop.load(Ordering::Relaxed);
             let now = now_ns();
-            if now >= self.next_look_ns && !last {
-                self.look(now);
+            if now >= self.next_sample_ns && !last {
+                self.sample(now);
             }
             let wait = if last {
                 u64::from(RETIRE_MS) * 4_000_000
             } else {
-                self.next_look_ns.saturating_sub(now).min(4 * LOOK_NS)
+                self.next_sample_ns
+                    .saturating_sub(now)
+                    .min(4 * SAMPLE_INTERVAL_NS)
             };
             self.wait(wait);
             let seen = &mut self.seen;
@@ -617,8 +619,9 @@ impl Watch {
         let _ = ppoll(&mut waiting, Some(timeout), None);
     }
 
-    fn look(&mut self, now: u64) {
-        self.next_look_ns = now - (now - self.next_look_ns) % LOOK_NS + LOOK_NS;
+    fn sample(&mut self, now: u64) {
+        self.next_sample_ns =
+            now - (now - self.next_sample_ns) % SAMPLE_INTERVAL_NS + SAMPLE_INTERVAL_NS;
         let note = self.note_ns > 0 && now >= self.next_note_ns;
         let queues = match self.netlink.qdisc_stats() {
             Ok(queues) => queues,
@@ -626,7 +629,7 @@ impl Watch {
                 self.seen
                     .errors
                     .push(format!("cannot read the queues: {error}"));
-                self.next_look_ns = u64::MAX;
+                self.next_sample_ns = u64::MAX;
                 return;
             }
         };
@@ -744,6 +747,6 @@ pub(crate) fn kernel_has_netem(probe: &Namespace) -> Result<bool, LabError> {
 
 /// Raises the backlog so that bursts of a sender are not lost between the devices of a link. The
 /// setting is for all namespaces; use it only in our own machine.
-pub(crate) fn make_room() -> io::Result<()> {
+pub(crate) fn raise_backlog() -> io::Result<()> {
     fs::write("/proc/sys/net/core/netdev_max_backlog", "1000000")
 }

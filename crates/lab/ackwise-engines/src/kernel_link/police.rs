@@ -13,7 +13,7 @@ use crate::command;
 use crate::error::LabError;
 
 /// Priority of the filter that runs after those of a policer and matches whatever passes it.
-pub(super) const PASSES: u32 = 9;
+pub(super) const REMAINDER_PRIORITY: u32 = 9;
 /// Possible lengths of TCP's header, in 32-bit words.
 const HEADERS: std::ops::RangeInclusive<u32> = 5..=15;
 /// Value and mask of the flags of a pure ACK.
@@ -145,18 +145,18 @@ fn sides(places: &Places, ports: &[u16]) -> Vec<String> {
 /// Packets that the policer with this index has dropped.
 pub(super) fn dropped(index: u32) -> Result<u64, LabError> {
     let text = command::run("tc", &["-s", "-j", "actions", "show", "action", "police"])?;
-    let said: Value = serde_json::from_str(&text).map_err(|error| LabError::Os {
+    let json: Value = serde_json::from_str(&text).map_err(|error| LabError::Os {
         what: "cannot parse tc's output on policers".to_owned(),
         source: error.into(),
     })?;
-    find(&said, index).ok_or_else(|| LabError::Os {
+    find(&json, index).ok_or_else(|| LabError::Os {
         what: "a policer is missing in tc's output".to_owned(),
         source: std::io::ErrorKind::NotFound.into(),
     })
 }
 
-fn find(said: &Value, index: u32) -> Option<u64> {
-    let groups = said.as_array()?.iter();
+fn find(json: &Value, index: u32) -> Option<u64> {
+    let groups = json.as_array()?.iter();
     let actions = groups
         .filter_map(|group| group["actions"].as_array())
         .flatten();
@@ -254,7 +254,7 @@ mod tests {
         let text = r#"[{"total acts":2},{"actions":[
             {"order":0,"kind":"police","index":1,"stats":{"packets":9,"drops":4}},
             {"order":1,"kind":"police","index":2,"stats":{"packets":8,"drops":7}}]}]"#;
-        let said: Value = serde_json::from_str(text).unwrap();
-        assert_eq!((find(&said, 2), find(&said, 3)), (Some(7), None));
+        let json: Value = serde_json::from_str(text).unwrap();
+        assert_eq!((find(&json, 2), find(&json, 3)), (Some(7), None));
     }
 }

@@ -164,8 +164,8 @@ fn errors(measured: &Measured<'_>) -> Vec<String> {
     let mut errors = measured.errors.clone();
     for wired in &measured.wired {
         let name = &scenario.links[wired.link].name;
-        let told = wired.errors.iter();
-        errors.extend(told.map(|error| format!("link `{name}`: {error}")));
+        let described = wired.errors.iter();
+        errors.extend(described.map(|error| format!("link `{name}`: {error}")));
         let Some(emulated) = &wired.emulated else {
             continue;
         };

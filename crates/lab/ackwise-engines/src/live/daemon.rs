@@ -14,7 +14,7 @@ use crate::topology::Topology;
 /// First random number stream of the gateways.
 const STREAM: u64 = 3000;
 /// A gateway publishes its queue at this interval, and is running after the first time.
-const BEAT: Duration = Duration::from_millis(60);
+const PUBLISH_INTERVAL: Duration = Duration::from_millis(60);
 const DIRECTIONS: [&str; 2] = ["forward", "reverse"];
 
 fn directions(link: &Link) -> [&Direction; 2] {
@@ -99,7 +99,7 @@ pub(super) fn start(
         }
     }
     if !daemons.is_empty() {
-        std::thread::sleep(BEAT);
+        std::thread::sleep(PUBLISH_INTERVAL);
     }
     Ok(daemons)
 }
@@ -126,12 +126,12 @@ fn config(interface: &str, link: &Link, direction: &Direction, arm: &Arm) -> Opt
 
 impl Daemon {
     /// Records the queue's length every `interval_ns`, starting at `start_ns`.
-    pub fn note_from(&mut self, start_ns: u64, interval_ns: u64) {
+    pub fn record_from(&mut self, start_ns: u64, interval_ns: u64) {
         (self.next_ns, self.interval_ns) = (start_ns, interval_ns);
     }
 
     /// Records the queue's length if a sample is due.
-    pub fn look(&mut self, now: u64) {
+    pub fn sample_queue(&mut self, now: u64) {
         if self.interval_ns == 0 || now < self.next_ns {
             return;
         }
@@ -170,7 +170,7 @@ impl Daemon {
 impl Served {
     /// Replaces the record of the link's queue by the gateway's, but keeps the losses of the wire
     /// behind it.
-    pub fn put_into(&self, queues: &mut Vec<QueueRecord>, start_ns: u64) {
+    pub fn add_to(&self, queues: &mut Vec<QueueRecord>, start_ns: u64) {
         let stats = &self.stats;
         let found = queues.iter().position(|queue| queue.name == self.name);
         let losses = found.and_then(|at| queues[at].losses);

@@ -39,7 +39,7 @@ const DRAIN_NS: u64 = 30_000_000_000;
 /// Interval at which the main thread checks on the run while flows run.
 const TICK: Duration = Duration::from_millis(20);
 /// Interval at which an observer is told of the progress.
-const NEWS_NS: u64 = 200_000_000;
+const PROGRESS_INTERVAL_NS: u64 = 200_000_000;
 
 /// A run, and how to do it.
 pub(super) struct Request<'a> {
@@ -93,28 +93,28 @@ pub(super) fn run_one(
     let interval_ns = nanos(scenario.record.interval).max(1);
     for daemon in &mut daemons {
         let interval = scenario.record.series.then_some(interval_ns);
-        daemon.note_from(span.start_ns, interval.unwrap_or(0));
+        daemon.record_from(span.start_ns, interval.unwrap_or(0));
     }
     if clock == Clock::Virtual {
-        draw_a_line(span.start_ns);
+        reseed_kernel(span.start_ns);
     }
-    let mut scene = Scene {
+    let mut run_state = RunState {
         wires: &wires,
         tunnels: &mut tunnels,
         daemons: &mut daemons,
         incidents,
     };
-    let carried = traffic.carry(request, scenario, &mut scene, observe)?;
-    let mut errors = scene.incidents.errors;
+    let carried = traffic.run_flows(request, scenario, &mut run_state, observe)?;
+    let mut errors = run_state.incidents.errors;
     let softirq_s = softirq_seconds() - softirq_before;
     if request.options.cancel.load(Ordering::Relaxed) {
         return Err(LabError::Cancelled);
     }
 
     let statistics = detach(&mut attached, &mut errors)?;
-    let served = settle(daemons.into_iter().map(Daemon::finish), &mut errors);
+    let served = collect_ok(daemons.into_iter().map(Daemon::finish), &mut errors);
     let ended = tunnels.into_iter().map(|tunnel| tunnel.finish(&topology));
-    let tunnelled = settle(ended, &mut errors);
+    let tunnelled = collect_ok(ended, &mut errors);
     errors.extend(lost_before_links(scenario, &topology, &dropped_before));
     let wired = wires.finish()?;
     drop(topology);
@@ -163,7 +163,10 @@ fn detach(
 }
 
 /// Keeps the successful results, and adds the errors of the others.
-fn settle<T>(ended: impl Iterator<Item = Result<T, String>>, errors: &mut Vec<String>) -> Vec<T> {
+fn collect_ok<T>(
+    ended: impl Iterator<Item = Result<T, String>>,
+    errors: &mut Vec<String>,
+) -> Vec<T> {
     let mut done = Vec::new();
     for one in ended {
         match one {
@@ -192,34 +195,34 @@ impl Span {
 }
 
 /// What the main thread looks after while flows run.
-struct Scene<'a> {
+struct RunState<'a> {
     wires: &'a Wires,
     tunnels: &'a mut [Tunnel],
     daemons: &'a mut [Daemon],
     incidents: Incidents<'a>,
 }
 
-impl Scene<'_> {
-    fn look(&mut self, now_ns: u64) {
+impl RunState<'_> {
+    fn update(&mut self, now_ns: u64) {
         self.incidents
             .due(now_ns, &self.wires.emulators, self.tunnels);
         self.daemons
             .iter_mut()
-            .for_each(|daemon| daemon.look(now_ns));
+            .for_each(|daemon| daemon.sample_queue(now_ns));
     }
 }
 
 /// All flows, ready to start.
 struct Traffic {
     prepared: Vec<Prepared>,
-    lives: Vec<Arc<Live>>,
+    flow_states: Vec<Arc<Live>>,
     subjects: Vec<Subject>,
     limits: Limits,
     span: Span,
 }
 
 /// The results of the flows, and the samples taken meanwhile.
-struct Carried {
+struct FlowResults {
     outcomes: Vec<Outcome>,
     seen: Vec<Seen>,
 }
@@ -238,11 +241,11 @@ impl Traffic {
                 traffic::prepare(job(request, topology, index, flow, paths, span)?)
             })
             .collect::<Result<Vec<Prepared>, LabError>>()?;
-        let lives: Vec<Arc<Live>> = prepared.iter().map(|_| Arc::default()).collect();
+        let flow_states: Vec<Arc<Live>> = prepared.iter().map(|_| Arc::default()).collect();
         Ok(Self {
-            subjects: subjects(scenario, topology, paths, &lives)?,
+            subjects: subjects(scenario, topology, paths, &flow_states)?,
             prepared,
-            lives,
+            flow_states,
             limits: Limits {
                 cancel: Arc::clone(&request.options.cancel),
                 abort: Arc::default(),
@@ -254,16 +257,16 @@ impl Traffic {
     }
 
     /// Runs all flows to their end.
-    fn carry(
+    fn run_flows(
         self,
         request: &Request<'_>,
         scenario: &Scenario,
-        scene: &mut Scene<'_>,
+        run_state: &mut RunState<'_>,
         observe: Observer<'_>,
-    ) -> Result<Carried, LabError> {
+    ) -> Result<FlowResults, LabError> {
         let Self {
             prepared,
-            lives,
+            flow_states,
             subjects,
             limits,
             span,
@@ -281,7 +284,7 @@ impl Traffic {
                 scope.spawn(|| sampler::sample(subjects, start_ns, interval_ns, &sampling_done));
             let flows: Vec<_> = prepared
                 .into_iter()
-                .zip(&lives)
+                .zip(&flow_states)
                 .map(|(flow, live)| {
                     let limits = &limits;
                     scope.spawn(move || flow.run(live, limits))
@@ -291,9 +294,9 @@ impl Traffic {
             while flows.iter().any(|flow| !flow.is_finished()) {
                 thread::sleep(TICK);
                 let now = now_ns();
-                scene.look(now);
+                run_state.update(now);
                 if now >= next_news && !request.options.cancel.load(Ordering::Relaxed) {
-                    next_news = now + NEWS_NS;
+                    next_news = now + PROGRESS_INTERVAL_NS;
                     observe(Progress::Running {
                         index: request.index,
                         elapsed: Duration::from_nanos(now.saturating_sub(start_ns)),
@@ -309,7 +312,7 @@ impl Traffic {
             let seen = sampler
                 .join()
                 .map_err(|_| LabError::Panicked("the sampler"))?;
-            Ok(Carried { outcomes, seen })
+            Ok(FlowResults { outcomes, seen })
         })
     }
 }
@@ -330,7 +333,7 @@ fn sleep_until(at_ns: u64) {
 /// Makes what follows independent of what came before: at a fixed moment, the kernel's random
 /// numbers restart from the run's seed. How many were drawn until then depends on the host's libc
 /// and iproute2.
-fn draw_a_line(start_ns: u64) {
+fn reseed_kernel(start_ns: u64) {
     sleep_until(start_ns - LEAD_NS / 2);
     // `RNDCLEARPOOL` of linux/random.h; see kernel/uml. Without the patch, a kernel is still
     // reproducible on the same host.
@@ -448,13 +451,13 @@ fn subjects(
     scenario: &Scenario,
     topology: &Topology,
     paths: &[FlowPaths],
-    lives: &[Arc<Live>],
+    flow_states: &[Arc<Live>],
 ) -> Result<Vec<Subject>, LabError> {
     scenario
         .flows
         .iter()
         .zip(paths)
-        .zip(lives)
+        .zip(flow_states)
         .map(|((flow, paths), live)| {
             let foreign = if matches!(flow.app, App::Iperf3 { .. }) {
                 let diag = topology.namespaces[paths.from].inside(SockDiag::open)?;

@@ -54,13 +54,13 @@ impl<'a> Incidents<'a> {
     /// Runs every event that is due.
     pub fn due(&mut self, now: u64, emulators: &[OnLink<Emulator>], tunnels: &mut [Tunnel]) {
         while let Some(next) = self.waiting.pop_if(|next| next.at_ns <= now) {
-            if let Err(error) = self.happen(&next.event, emulators, tunnels) {
+            if let Err(error) = self.apply(&next.event, emulators, tunnels) {
                 self.errors.push(error.to_string());
             }
         }
     }
 
-    fn happen(
+    fn apply(
         &self,
         what: &Event,
         emulators: &[OnLink<Emulator>],

@@ -17,10 +17,10 @@ use crate::netns::get_sysctl;
 use crate::tap;
 use crate::topology::{self, LinkBackend, needs_shaping};
 
-fn missing(what: impl Into<String>, mend: impl Into<String>) -> LabError {
+fn missing(what: impl Into<String>, hint: impl Into<String>) -> LabError {
     LabError::Missing {
         what: what.into(),
-        mend: mend.into(),
+        hint: hint.into(),
     }
 }
 

@@ -96,7 +96,7 @@ pub(super) fn sample(
             let at_ns = now_ns();
             let sample = match &mut subject.foreign {
                 None => {
-                    let infos = subject.live.look();
+                    let infos = subject.live.tcp_infos();
                     Sample::new(at_ns, subject.live.bytes.load(Ordering::Relaxed), &infos)
                 }
                 Some(foreign) => match foreign.diag.connections_to(foreign.port, foreign.version) {

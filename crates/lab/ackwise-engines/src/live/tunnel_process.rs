@@ -18,7 +18,7 @@ use crate::netns::Namespace;
 /// The argument that makes this program a tunnel endpoint; the configuration follows.
 const ARGUMENT: &str = "ackwise-tunnel-end";
 /// Interval at which the process checks whether it was told to end.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Call this first thing in `main`. In a process that was started as a tunnel endpoint, it serves
 /// until it is told to end; elsewhere it does nothing.
@@ -46,7 +46,7 @@ fn serve(config: &Path) -> Result<(), Box<dyn std::error::Error>> {
         std::process::exit(1);
     });
     while daemon.ended().is_none() {
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
     daemon.stop()?;
     Ok(())
@@ -122,9 +122,9 @@ impl Process {
         at: &Namespace,
         what: fn(&str) -> Result<Stats, ackwise_tunneld::Error>,
     ) -> Result<Stats, String> {
-        let asked =
+        let stats =
             at.inside(|| what(&self.device).map_err(|error| LabError::Run(error.to_string())));
-        asked.map_err(|error| error.to_string())
+        stats.map_err(|error| error.to_string())
     }
 }
 

@@ -21,7 +21,7 @@ use crate::topology::Topology;
 
 /// Time before the traffic for the handshake and the search for the path MTU.
 const LEAD_NS: u64 = 3_000_000_000;
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 const PORT: u16 = 51_830;
 const MARK: u32 = 0x6177;
 const DIRECTIONS: [&str; 2] = ["forward", "reverse"];
@@ -121,7 +121,7 @@ pub(super) fn start(
                 tunnel.name
             )));
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
     Ok(tunnels)
 }
@@ -308,7 +308,7 @@ impl Tunnel {
 
 impl Tunnelled {
     /// Adds the results to the record of the direction's queue.
-    pub fn put_into(&self, queues: &mut Vec<QueueRecord>) {
+    pub fn add_to(&self, queues: &mut Vec<QueueRecord>) {
         let mux = Some(self.mux.clone());
         match queues.iter_mut().find(|queue| queue.name == self.name) {
             Some(queue) => queue.mux = mux,

@@ -12,16 +12,17 @@ use socket2::Socket;
 use super::content::{CHUNK, Digested, Producer, Tally, hex};
 use super::socket::{Connection, Limits, accept};
 use super::{
-    Job, Live, Outcome, connect, cpu_since, gather, misbehave_reading, misbehave_writing, seed_of,
+    Job, Live, Outcome, connect, cpu_since, join_workers, misbehave_reading, misbehave_writing,
+    seed_of,
 };
 use crate::clock::{now_ns, thread_cpu_ns};
 use crate::tcpinfo;
 
 /// The digests of one side's connections, by the sender's port.
-pub(super) type Ledger = Mutex<HashMap<u16, Digested>>;
+pub(super) type DigestLog = Mutex<HashMap<u16, Digested>>;
 
 /// Records the digest of one side of a connection.
-fn enter_in(ledger: &Ledger, port: u16, digested: Digested) {
+fn record_digest(ledger: &DigestLog, port: u16, digested: Digested) {
     ledger
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
@@ -36,7 +37,7 @@ pub(super) fn run(
     live: &Live,
     limits: &Limits,
 ) -> Outcome {
-    let (sent, received) = <(Ledger, Ledger)>::default();
+    let (sent, received) = <(DigestLog, DigestLog)>::default();
     let mut outcome = thread::scope(|scope| {
         let mut workers = Vec::new();
         for index in 0..job.connections {
@@ -44,14 +45,14 @@ pub(super) fn run(
             workers.push(scope.spawn(move || receive(job, listener, live, limits, received)));
             workers.push(scope.spawn(move || send(job, index, bytes, live, limits, sent)));
         }
-        gather(workers)
+        join_workers(workers)
     });
     outcome.content = Some(compare(&sent, &received, &mut outcome.errors));
     outcome
 }
 
 /// Checks that both sides have the same digest for each connection.
-pub(super) fn compare(sent: &Ledger, received: &Ledger, errors: &mut Vec<String>) -> Content {
+pub(super) fn compare(sent: &DigestLog, received: &DigestLog, errors: &mut Vec<String>) -> Content {
     let sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
     let received = received.lock().unwrap_or_else(PoisonError::into_inner);
     let mut ok = !sent.is_empty() && sent.len() == received.len();
@@ -77,7 +78,13 @@ pub(super) fn compare(sent: &Ledger, received: &Ledger, errors: &mut Vec<String>
     }
 }
 
-fn receive(job: &Job, listener: &Socket, live: &Live, limits: &Limits, ledger: &Ledger) -> Outcome {
+fn receive(
+    job: &Job,
+    listener: &Socket,
+    live: &Live,
+    limits: &Limits,
+    ledger: &DigestLog,
+) -> Outcome {
     let before = thread_cpu_ns();
     let mut outcome = Outcome::default();
     let mut tally = Tally::default();
@@ -118,13 +125,13 @@ pub(super) fn end_receiving(
     tally: Tally,
     before: u64,
     port: Option<u16>,
-    ledger: &Ledger,
+    ledger: &DigestLog,
 ) {
     let digested = tally.finish();
     outcome.bytes = digested.bytes;
     outcome.cpu_to_ns = cpu_since(before, digested.own_cpu_ns);
     if let Some(port) = port {
-        enter_in(ledger, port, digested);
+        record_digest(ledger, port, digested);
     }
 }
 
@@ -134,7 +141,7 @@ fn send(
     bytes: Option<u64>,
     live: &Live,
     limits: &Limits,
-    ledger: &Ledger,
+    ledger: &DigestLog,
 ) -> Outcome {
     let mut left = bytes.unwrap_or(u64::MAX);
     let mut outcome = send_by(job, index, live, limits, ledger, |connection, producer| {
@@ -168,7 +175,7 @@ pub(super) fn send_by(
     index: u32,
     live: &Live,
     limits: &Limits,
-    ledger: &Ledger,
+    ledger: &DigestLog,
     write: impl FnOnce(&mut Connection, &mut Producer) -> io::Result<()>,
 ) -> Outcome {
     let before = thread_cpu_ns();
@@ -180,13 +187,13 @@ pub(super) fn send_by(
             .sleep_until(job.start_ns)
             .map_err(|error| error.to_string())?;
         let mut connection = connect(job, &job.from, true, limits)?;
-        let said = |error: io::Error| format!("sending: {error}");
-        port = Some(connection.local_port().map_err(said)?);
-        connection.limit_unsent().map_err(said)?;
+        let describe = |error: io::Error| format!("sending: {error}");
+        port = Some(connection.local_port().map_err(describe)?);
+        connection.limit_unsent().map_err(describe)?;
         let watch = live.watch(connection.socket());
         outcome.first_ns = Some(now_ns());
-        write(&mut connection, &mut producer).map_err(said)?;
-        connection.end().map_err(said)?;
+        write(&mut connection, &mut producer).map_err(describe)?;
+        connection.end().map_err(describe)?;
         connection
             .wait_for_end()
             .map_err(|error| format!("waiting for the receiver to finish: {error}"))?;
@@ -203,7 +210,7 @@ pub(super) fn send_by(
     let digested = producer.finish();
     outcome.cpu_from_ns = cpu_since(before, digested.own_cpu_ns);
     if let Some(port) = port {
-        enter_in(ledger, port, digested);
+        record_digest(ledger, port, digested);
     }
     outcome
 }

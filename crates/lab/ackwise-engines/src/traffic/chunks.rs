@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use socket2::Socket;
 
-use super::bulk::{Ledger, compare, end_receiving, send_by};
+use super::bulk::{DigestLog, compare, end_receiving, send_by};
 use super::content::{CHUNK, Producer, Tally};
 use super::socket::{Connection, Limits, accept};
-use super::{Job, Live, Outcome, Transfer, gather};
+use super::{Job, Live, Outcome, Transfer, join_workers};
 use crate::clock::{nanos, now_ns, thread_cpu_ns};
 
 /// The chunks of a connection.
@@ -48,7 +48,7 @@ pub(super) fn run(
     live: &Live,
     limits: &Limits,
 ) -> Outcome {
-    let (sent, received) = <(Ledger, Ledger)>::default();
+    let (sent, received) = <(DigestLog, DigestLog)>::default();
     let mut outcome = thread::scope(|scope| {
         let mut workers = Vec::new();
         for index in 0..job.connections {
@@ -57,7 +57,7 @@ pub(super) fn run(
                 .push(scope.spawn(move || receive(job, chunks, listener, live, limits, received)));
             workers.push(scope.spawn(move || send(job, index, chunks, live, limits, sent)));
         }
-        gather(workers)
+        join_workers(workers)
     });
     outcome.content = Some(compare(&sent, &received, &mut outcome.errors));
     outcome
@@ -69,7 +69,7 @@ fn send(
     chunks: Chunks,
     live: &Live,
     limits: &Limits,
-    ledger: &Ledger,
+    ledger: &DigestLog,
 ) -> Outcome {
     send_by(job, index, live, limits, ledger, |connection, producer| {
         for number in 0.. {
@@ -114,7 +114,7 @@ fn receive(
     listener: &Socket,
     live: &Live,
     limits: &Limits,
-    ledger: &Ledger,
+    ledger: &DigestLog,
 ) -> Outcome {
     let before = thread_cpu_ns();
     let mut outcome = Outcome::default();

@@ -9,7 +9,7 @@ use socket2::Socket;
 
 use super::content::{CHUNK, Digested, Producer, Tally};
 use super::socket::{Connection, Limits, accept};
-use super::{Job, Live, Outcome, Transfer, connect, cpu_since, gather, seed_of};
+use super::{Job, Live, Outcome, Transfer, connect, cpu_since, join_workers, seed_of};
 use crate::clock::{now_ns, thread_cpu_ns};
 use crate::tcpinfo;
 
@@ -72,17 +72,17 @@ pub(super) fn run(
         for index in 0..job.connections {
             workers.push(scope.spawn(move || ask(job, index, size, live, limits)));
         }
-        gather(workers)
+        join_workers(workers)
     })
 }
 
 /// Index of the seed of the responses, known to both sides.
-const ANSWERS: u64 = 1 << 40;
+const RESPONSE_SEED: u64 = 1 << 40;
 
 fn answer(job: &Job, size: Exchange, listener: &Socket, live: &Live, limits: &Limits) -> Outcome {
     let before = thread_cpu_ns();
     let mut outcome = Outcome::default();
-    let mut producer = Producer::new(seed_of(job, ANSWERS));
+    let mut producer = Producer::new(seed_of(job, RESPONSE_SEED));
     let mut tally = Tally::default();
     let ended = (|| -> io::Result<()> {
         let mut connection = accept(listener, limits)?;
@@ -116,27 +116,27 @@ fn ask(job: &Job, index: u32, size: Exchange, live: &Live, limits: &Limits) -> O
             .sleep_until(job.start_ns)
             .map_err(|error| error.to_string())?;
         let mut connection = connect(job, &job.to, false, limits)?;
-        let said = |error: io::Error| format!("the client: {error}");
-        connection.no_delay().map_err(said)?;
+        let describe = |error: io::Error| format!("the client: {error}");
+        connection.no_delay().map_err(describe)?;
         outcome.first_ns = Some(now_ns());
         while size.count.is_none_or(|count| begun < count) && now_ns() < job.stop_ns {
             begun += 1;
-            let asked = now_ns();
-            put(&mut connection, &mut producer, size.request).map_err(said)?;
-            if !get(&mut connection, &mut tally, size.response).map_err(said)? {
+            let requested_at = now_ns();
+            put(&mut connection, &mut producer, size.request).map_err(describe)?;
+            if !get(&mut connection, &mut tally, size.response).map_err(describe)? {
                 return Err("the client: the server ended the connection early".to_owned());
             }
-            let answered = now_ns();
+            let answered_at = now_ns();
             live.received(usize::try_from(size.response).unwrap_or(usize::MAX));
-            outcome.last_ns = Some(answered);
+            outcome.last_ns = Some(answered_at);
             outcome.transfers.push(Transfer {
                 // As in the simulator, the size of a transfer is the size of the response.
                 bytes: size.response,
-                time_ns: answered - asked,
+                time_ns: answered_at - requested_at,
             });
         }
-        connection.end().map_err(said)?;
-        connection.wait_for_end().map_err(said)
+        connection.end().map_err(describe)?;
+        connection.wait_for_end().map_err(describe)
     })();
     let completed = outcome.transfers.len() as u64;
     outcome.unfinished = u64::from(begun) - completed;
@@ -156,7 +156,7 @@ fn ask(job: &Job, index: u32, size: Exchange, live: &Live, limits: &Limits) -> O
     }
     // Produces the expected stream again.
     let got = tally.finish();
-    let expected = reproduce(seed_of(job, ANSWERS), size.response, completed);
+    let expected = reproduce(seed_of(job, RESPONSE_SEED), size.response, completed);
     let ok = got.bytes == expected.bytes && got.sha256 == expected.sha256;
     if !ok && outcome.errors.is_empty() {
         outcome

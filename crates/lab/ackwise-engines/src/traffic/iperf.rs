@@ -20,7 +20,7 @@ use crate::error::LabError;
 use crate::netns::Entrance;
 
 /// How long a server may take until it listens.
-const START: Duration = Duration::from_secs(5);
+const START_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A running `iperf3`, killed on drop.
 struct Process {
@@ -177,9 +177,9 @@ fn both(job: &Job, bytes: Option<u64>, limits: &Limits) -> Result<Outcome, Strin
     let (address, port) = (job.server.ip().to_string(), job.server.port().to_string());
     let server_args = ["-s", "-1", "-J", "-B", &address, "-p", &port].map(str::to_owned);
     let mut server = Process::start(&job.to, &server_args).map_err(text)?;
-    let patience = now_ns() + nanos(START);
+    let deadline = now_ns() + nanos(START_TIMEOUT);
     while !listens(job.server.port()) {
-        if server.poll().is_some() || now_ns() > patience || limits.over() {
+        if server.poll().is_some() || now_ns() > deadline || limits.over() {
             return Err("the iperf3 server did not start".to_owned());
         }
         thread::sleep(Duration::from_millis(5));
@@ -219,7 +219,7 @@ fn both(job: &Job, bytes: Option<u64>, limits: &Limits) -> Result<Outcome, Strin
     let client_end = client.wait(limits);
     // The server ends with its only client.
     let brief = Limits {
-        deadline_ns: limits.deadline_ns.min(now_ns() + nanos(START)),
+        deadline_ns: limits.deadline_ns.min(now_ns() + nanos(START_TIMEOUT)),
         ..limits.clone()
     };
     let server_end = server.wait(&brief);
@@ -229,15 +229,15 @@ fn both(job: &Job, bytes: Option<u64>, limits: &Limits) -> Result<Outcome, Strin
         cpu_to_ns: server_end.cpu_ns,
         ..Outcome::default()
     };
-    let said = client.report();
-    if let Ok(report) = &said {
+    let result = client.report();
+    if let Ok(report) = &result {
         let received = &report["end"]["sum_received"];
         outcome.bytes = received["bytes"].as_u64().unwrap_or(0);
         let seconds = received["seconds"].as_f64().unwrap_or(0.0);
         outcome.last_ns = Some(first_ns + (seconds * 1e9) as u64);
     }
     if client_end.status != 0 || outcome.bytes == 0 {
-        outcome.errors.push(match said {
+        outcome.errors.push(match result {
             Err(error) => format!("{error} (status {:#x})", client_end.status),
             Ok(_) => format!("iperf3 failed (status {:#x})", client_end.status),
         });

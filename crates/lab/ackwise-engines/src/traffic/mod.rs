@@ -183,7 +183,7 @@ impl Live {
     }
 
     /// The current `TCP_INFO` of each watched connection.
-    pub fn look(&self) -> Vec<TcpInfo> {
+    pub fn tcp_infos(&self) -> Vec<TcpInfo> {
         self.probes
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -328,7 +328,7 @@ fn inside<T: Send>(
 }
 
 /// Joins workers; a panic becomes an error of the flow.
-fn gather<'scope>(
+fn join_workers<'scope>(
     workers: impl IntoIterator<Item = thread::ScopedJoinHandle<'scope, Outcome>>,
 ) -> Outcome {
     let mut all = Outcome::default();

@@ -13,7 +13,7 @@ use socket2::Socket;
 
 use super::content::{CHUNK, Producer, Tally};
 use super::socket::{Limits, accept};
-use super::{Job, Live, Outcome, Transfer, connect, cpu_since, gather, seed_of};
+use super::{Job, Live, Outcome, Transfer, connect, cpu_since, join_workers, seed_of};
 use crate::clock::{now_ns, thread_cpu_ns};
 use crate::tcpinfo;
 
@@ -65,7 +65,7 @@ pub(super) fn run(
             workers.push(scope.spawn(move || receive(shared)));
             workers.push(scope.spawn(move || send(shared)));
         }
-        gather(workers)
+        join_workers(workers)
     });
     if let Order::All(order) = &shared.order {
         let begun = shared.next.load(Ordering::Relaxed).min(order.len());
@@ -161,10 +161,10 @@ fn transfer(
     outcome: &mut Outcome,
     own: &mut u64,
 ) -> Result<bool, String> {
-    let said = |error: io::Error| error.to_string();
+    let describe = |error: io::Error| error.to_string();
     let began = now_ns();
     let mut connection = connect(shared.job, &shared.job.from, true, shared.limits)?;
-    let port = connection.local_port().map_err(said)?;
+    let port = connection.local_port().map_err(describe)?;
     outcome.first_ns.get_or_insert(began);
     let mut producer = Producer::new(seed_of(shared.job, index as u64));
     let mut chunk = vec![0; CHUNK];
@@ -172,13 +172,13 @@ fn transfer(
     while left > 0 {
         let size = usize::try_from(left).map_or(CHUNK, |left| left.min(CHUNK));
         producer.fill(&mut chunk[..size]);
-        connection.write_all(&chunk[..size]).map_err(said)?;
+        connection.write_all(&chunk[..size]).map_err(describe)?;
         producer.sent(&chunk[..size]);
         left -= size as u64;
     }
-    connection.end().map_err(said)?;
+    connection.end().map_err(describe)?;
     // The receiver records the arrival before it closes its side.
-    connection.wait_for_end().map_err(said)?;
+    connection.wait_for_end().map_err(describe)?;
     if let Ok(info) = tcpinfo::of_socket(connection.socket().as_fd()) {
         outcome.finals.push(info);
     }

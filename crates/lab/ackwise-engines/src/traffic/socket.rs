@@ -17,14 +17,14 @@ use crate::clock::now_ns;
 /// Protocol number of Multipath TCP sockets.
 const IPPROTO_MPTCP: i32 = 262;
 /// Interval at which a wait checks whether it should end.
-const SLICE_MS: u16 = 50;
+const CANCEL_CHECK_MS: u16 = 50;
 /// Number of successful reads between two looks at the clock.
-const READS_A_CHECK: u32 = 64;
+const READS_PER_CLOCK_CHECK: u32 = 64;
 /// Backlog of connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
 /// Maximum unsent data in the socket, so that the end of a run need not wait for megabytes of
 /// buffered data.
-const UNSENT_BYTES: u32 = 512 * 1024;
+const MAX_UNSENT_BYTES: u32 = 512 * 1024;
 
 /// Error text of a wait that was cancelled.
 pub const CANCELLED: &str = "cancelled";
@@ -84,7 +84,7 @@ impl Limits {
         loop {
             self.check()?;
             let mut waiting = [PollFd::new(fd.as_fd(), events)];
-            match poll(&mut waiting, PollTimeout::from(SLICE_MS)) {
+            match poll(&mut waiting, PollTimeout::from(CANCEL_CHECK_MS)) {
                 Ok(0) | Err(nix::Error::EINTR) => {}
                 Ok(_) => return Ok(()),
                 Err(errno) => return Err(errno.into()),
@@ -103,7 +103,7 @@ impl Limits {
             if left == 0 {
                 return Ok(());
             }
-            let slice = left.min(u64::from(SLICE_MS) * 1_000_000);
+            let slice = left.min(u64::from(CANCEL_CHECK_MS) * 1_000_000);
             std::thread::sleep(Duration::from_nanos(slice));
         }
     }
@@ -264,7 +264,7 @@ impl Connection {
     /// # Errors
     /// The system call fails.
     pub fn limit_unsent(&self) -> io::Result<()> {
-        self.socket.set_tcp_notsent_lowat(UNSENT_BYTES)
+        self.socket.set_tcp_notsent_lowat(MAX_UNSENT_BYTES)
     }
 
     /// Makes reads wait for data within the call: one system call instead of three.
@@ -273,7 +273,7 @@ impl Connection {
     /// The system call fails.
     pub fn wait_in_reads(&mut self) -> io::Result<()> {
         self.socket.set_nonblocking(false)?;
-        let slice = Duration::from_millis(SLICE_MS.into());
+        let slice = Duration::from_millis(CANCEL_CHECK_MS.into());
         self.socket.set_read_timeout(Some(slice))?;
         self.waits = true;
         Ok(())
@@ -296,7 +296,7 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => self.limits.check()?,
                 other => {
                     self.reads += 1;
-                    if self.limits.stopped() || self.reads.is_multiple_of(READS_A_CHECK) {
+                    if self.limits.stopped() || self.reads.is_multiple_of(READS_PER_CLOCK_CHECK) {
                         self.limits.check()?;
                     }
                     return other;

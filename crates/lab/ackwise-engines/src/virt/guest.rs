@@ -11,7 +11,9 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::utsname::uname;
 
-use super::job::{ANSWER, Answer, CAPTURES, JOB, Job, PROGRESS, Told};
+use super::job::{
+    Answer, CAPTURE_DIRECTORY, JOB_FILE, Job, PROGRESS_FILE, RESULT_FILE, RecordedRun,
+};
 use crate::error::LabError;
 use crate::live::{self, Progress, RunOptions};
 use crate::{clock, command, kernel_link};
@@ -33,10 +35,10 @@ pub fn run_if_guest() {
 /// machine that was booted with this argument, it sets up the system, calls `serve` with the
 /// directory that host and guest share, and powers off.
 pub fn serve_if_guest(argument: &str, serve: fn(&Path) -> Result<(), LabError>) {
-    let asked = std::env::args_os()
+    let is_guest = std::env::args_os()
         .nth(1)
         .is_some_and(|arg| arg == argument);
-    if !asked || std::process::id() != 1 {
+    if !is_guest || std::process::id() != 1 {
         return;
     }
     let served = || {
@@ -55,8 +57,8 @@ pub fn serve_if_guest(argument: &str, serve: fn(&Path) -> Result<(), LabError>) 
 }
 
 fn serve(directory: &Path) -> Result<(), LabError> {
-    let text =
-        fs::read_to_string(directory.join(JOB)).map_err(LabError::os("cannot read the job"))?;
+    let text = fs::read_to_string(directory.join(JOB_FILE))
+        .map_err(LabError::os("cannot read the job"))?;
     let job: Job = serde_json::from_str(&text).map_err(|error| LabError::Os {
         what: "cannot parse the job".to_owned(),
         source: error.into(),
@@ -71,7 +73,7 @@ fn serve(directory: &Path) -> Result<(), LabError> {
         what: "cannot write the answer".to_owned(),
         source: error.into(),
     })?;
-    fs::write(directory.join(ANSWER), text).map_err(LabError::os("cannot write the answer"))
+    fs::write(directory.join(RESULT_FILE), text).map_err(LabError::os("cannot write the answer"))
 }
 
 /// Turns a bare kernel on the host's files into a system that runs scenarios.
@@ -103,8 +105,8 @@ fn set_up() -> Result<(), LabError> {
     // Makes timers fire when they are due, without slack; threads inherit this. SAFETY: takes no
     // pointers and concerns only the calling thread.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
-    clock::computing_is_free();
-    kernel_link::make_room().map_err(LabError::os("cannot make room for bursts of packets"))?;
+    clock::set_computation_free();
+    kernel_link::raise_backlog().map_err(LabError::os("cannot make room for bursts of packets"))?;
     command::run("ip", &["link", "set", "lo", "up"]).map(drop)
 }
 
@@ -137,13 +139,16 @@ fn work(job: &Job, directory: &Path) -> Result<Answer, LabError> {
         backend: job.backend,
         behaviour: job.behaviour.clone(),
         incidents: job.incidents.clone(),
-        capture_dir: Some(directory.join(CAPTURES)),
+        capture_dir: Some(directory.join(CAPTURE_DIRECTORY)),
         ..RunOptions::default()
     };
     let done = live::run_virtual(&scenario, &spec, &options, &mut |progress| {
         if let Progress::Running { elapsed, .. } = progress {
             // This only shows progress to the user; a failure has no consequence.
-            let _ = fs::write(directory.join(PROGRESS), elapsed.as_nanos().to_string());
+            let _ = fs::write(
+                directory.join(PROGRESS_FILE),
+                elapsed.as_nanos().to_string(),
+            );
         }
     })?;
     let names = uname().map_err(LabError::errno("cannot read the kernel's name"))?;
@@ -153,7 +158,7 @@ fn work(job: &Job, directory: &Path) -> Result<Answer, LabError> {
         names.sysname().to_string_lossy(),
         names.release().to_string_lossy()
     ));
-    Ok(Answer::Done(Box::new(Told {
+    Ok(Answer::Done(Box::new(RecordedRun {
         run: done.run,
         context,
     })))

@@ -11,13 +11,13 @@ use crate::topology::LinkBackend;
 use crate::traffic::Behaviour;
 
 /// Host → guest: what to run ([`Job`]).
-pub(super) const JOB: &str = "job.json";
+pub(super) const JOB_FILE: &str = "job.json";
 /// Guest → host: the result ([`Answer`]).
-pub(super) const ANSWER: &str = "answer.json";
+pub(super) const RESULT_FILE: &str = "answer.json";
 /// Guest → host: nanoseconds of traffic so far, in decimal.
-pub(super) const PROGRESS: &str = "progress";
+pub(super) const PROGRESS_FILE: &str = "progress";
 /// Guest → host: captures.
-pub(super) const CAPTURES: &str = "captures";
+pub(super) const CAPTURE_DIRECTORY: &str = "captures";
 
 /// One run of a scenario.
 #[derive(Debug, Serialize, Deserialize)]
@@ -45,7 +45,7 @@ pub(super) struct Job {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
     /// The run was made; it may have errors of its own.
-    Done(Box<Told>),
+    Done(Box<RecordedRun>),
     /// The run was not made.
     Failed {
         /// The reason.
@@ -57,7 +57,7 @@ pub(super) enum Answer {
 
 /// A run's record, and how it was made.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Told {
+pub(super) struct RecordedRun {
     pub run: Run,
     pub context: RunContext,
 }

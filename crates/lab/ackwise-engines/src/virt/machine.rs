@@ -8,7 +8,7 @@ use std::time::Duration;
 use ackwise_uml::{Ended, Kernel, Machine, link_init};
 
 use super::guest::ARGUMENT;
-use super::job::{ANSWER, Answer, CAPTURES, JOB, Job, PROGRESS};
+use super::job::{Answer, CAPTURE_DIRECTORY, JOB_FILE, Job, PROGRESS_FILE, RESULT_FILE};
 use crate::error::LabError;
 
 /// How a machine ended.
@@ -29,7 +29,7 @@ pub(super) fn boot(
     seed: u64,
 ) -> Result<Machine, LabError> {
     let machine = Machine::boot(kernel, ARGUMENT, seed, |directory| {
-        fs::write(directory.join(JOB), serde_json::to_vec(job)?)?;
+        fs::write(directory.join(JOB_FILE), serde_json::to_vec(job)?)?;
         link_init(directory, init)
     })?;
     Ok(machine)
@@ -55,19 +55,19 @@ pub(super) fn wait(
     let Ended::ByItself(status) = ended else {
         return Ok(End::Cancelled);
     };
-    let Ok(text) = fs::read_to_string(machine.directory().join(ANSWER)) else {
+    let Ok(text) = fs::read_to_string(machine.directory().join(RESULT_FILE)) else {
         let what = format!("ended without an answer ({status})");
         return Err(machine.failed(&what).into());
     };
     let answer = serde_json::from_str(&text)
         .map_err(|error| machine.failed(&format!("gave an answer that cannot be read: {error}")))?;
-    move_files(&machine.directory().join(CAPTURES), captures)?;
+    move_files(&machine.directory().join(CAPTURE_DIRECTORY), captures)?;
     Ok(End::Answered(answer))
 }
 
 /// Nanoseconds of traffic so far; `None` if the file is just being written and still empty.
 fn elapsed_ns(directory: &Path) -> Option<u64> {
-    let text = fs::read_to_string(directory.join(PROGRESS)).ok()?;
+    let text = fs::read_to_string(directory.join(PROGRESS_FILE)).ok()?;
     text.trim().parse().ok()
 }
 

@@ -24,10 +24,10 @@ use ackwise_scenario::{RunSpec, Scenario};
 use crate::error::LabError;
 use crate::live::{self, Clock, Observer, Progress, RunOptions};
 
-pub use ackwise_uml::{Choice, Kernel, Release, VARIABLE};
+pub use ackwise_uml::{Kernel, KernelChoice, Release, VARIABLE};
 pub use guest::{run_if_guest, serve_if_guest};
 
-use job::{Answer, Job, Told};
+use job::{Answer, Job, RecordedRun};
 use machine::End;
 
 /// Stream of a run's seed for the guest's random numbers.
@@ -41,7 +41,7 @@ pub struct VirtualOptions {
     /// Number of machines at a time; one per core if `None`.
     pub jobs: Option<usize>,
     /// The kernel; see [`Kernel::find`].
-    pub kernel: Option<Choice>,
+    pub kernel: Option<KernelChoice>,
     /// The guest's first program, which calls [`run_if_guest`] first thing;
     /// this program if `None`.
     pub init: Option<PathBuf>,
@@ -51,10 +51,10 @@ pub struct VirtualOptions {
 }
 
 /// What a worker tells the thread that called [`run`].
-enum News {
+enum WorkerMessage {
     Started(usize),
     Running(usize, Duration),
-    Finished(usize, Box<Result<Told, LabError>>),
+    Finished(usize, Box<Result<RecordedRun, LabError>>),
 }
 
 /// Checks whether [`run`] would run a scenario, for callers that do other work first.
@@ -107,7 +107,7 @@ pub fn run(
         scenario,
         specs: &specs,
         give_up: &give_up,
-        told: BTreeMap::new(),
+        recorded: BTreeMap::new(),
         fatal: None,
     };
     thread::scope(|scope| {
@@ -142,7 +142,7 @@ pub fn run(
     });
     match results.fatal {
         Some(error) => Err(error),
-        None => Ok(report(scenario, results.told, specs.len())),
+        None => Ok(report(scenario, results.recorded, specs.len())),
     }
 }
 
@@ -153,53 +153,58 @@ struct Results<'a> {
     /// Set if the scenario cannot be run; no worker then begins another run.
     give_up: &'a AtomicBool,
     /// Finished runs by their index.
-    told: BTreeMap<usize, Told>,
+    recorded: BTreeMap<usize, RecordedRun>,
     /// The first error that affects the whole scenario.
     fatal: Option<LabError>,
 }
 
 impl Results<'_> {
     /// Passes a message to the observer and keeps its result.
-    fn take(&mut self, item: News, observe: &mut dyn FnMut(Progress<'_>)) {
+    fn take(&mut self, item: WorkerMessage, observe: &mut dyn FnMut(Progress<'_>)) {
         let total = self.specs.len();
         match item {
-            News::Started(index) => observe(Progress::Started {
+            WorkerMessage::Started(index) => observe(Progress::Started {
                 run: &self.specs[index],
                 index,
                 total,
             }),
-            News::Running(index, elapsed) => observe(Progress::Running {
+            WorkerMessage::Running(index, elapsed) => observe(Progress::Running {
                 index,
                 elapsed,
                 duration: self.scenario.duration,
             }),
-            News::Finished(index, result) => match *result {
+            WorkerMessage::Finished(index, result) => match *result {
                 Err(LabError::Cancelled) => {}
                 Err(error) if error.is_of_scenario() => {
                     self.give_up.store(true, Ordering::Relaxed);
                     self.fatal.get_or_insert(error);
                 }
                 Err(error) => {
-                    let told = Told {
+                    let recorded = RecordedRun {
                         run: live::failed(&self.specs[index], &error),
-                        ..Told::default()
+                        ..RecordedRun::default()
                     };
-                    finished(observe, &told, index, total);
-                    self.told.insert(index, told);
+                    finished(observe, &recorded, index, total);
+                    self.recorded.insert(index, recorded);
                 }
-                Ok(told) => {
-                    finished(observe, &told, index, total);
-                    self.told.insert(index, told);
+                Ok(recorded) => {
+                    finished(observe, &recorded, index, total);
+                    self.recorded.insert(index, recorded);
                 }
             },
         }
     }
 }
 
-fn finished(observe: &mut dyn FnMut(Progress<'_>), told: &Told, index: usize, total: usize) {
+fn finished(
+    observe: &mut dyn FnMut(Progress<'_>),
+    recorded: &RecordedRun,
+    index: usize,
+    total: usize,
+) {
     observe(Progress::Finished {
-        run: &told.run,
-        context: &told.context,
+        run: &recorded.run,
+        context: &recorded.context,
         index,
         total,
     });
@@ -219,16 +224,18 @@ struct Worker<'a> {
     options: &'a RunOptions,
     kernel: &'a Kernel,
     init: &'a Path,
-    sender: &'a Sender<News>,
+    sender: &'a Sender<WorkerMessage>,
     disturbance: u32,
 }
 
 impl Worker<'_> {
     fn one(&self, index: usize, spec: &RunSpec, cancelled: &dyn Fn() -> bool) {
         // The send fails only if the caller is already gone.
-        let _ = self.sender.send(News::Started(index));
+        let _ = self.sender.send(WorkerMessage::Started(index));
         let result = self.machine(index, spec, cancelled);
-        let _ = self.sender.send(News::Finished(index, Box::new(result)));
+        let _ = self
+            .sender
+            .send(WorkerMessage::Finished(index, Box::new(result)));
     }
 
     fn machine(
@@ -236,7 +243,7 @@ impl Worker<'_> {
         index: usize,
         spec: &RunSpec,
         cancelled: &dyn Fn() -> bool,
-    ) -> Result<Told, LabError> {
+    ) -> Result<RecordedRun, LabError> {
         let source = &self.scenario.source;
         let job = Job {
             path: source.path.clone(),
@@ -256,17 +263,17 @@ impl Worker<'_> {
             .as_deref()
             .unwrap_or(Path::new("."));
         let end = machine::wait(machine, captures, cancelled, |elapsed| {
-            let _ = self.sender.send(News::Running(index, elapsed));
+            let _ = self.sender.send(WorkerMessage::Running(index, elapsed));
         })?;
         match end {
             End::Cancelled => Err(LabError::Cancelled),
-            End::Answered(Answer::Done(mut told)) => {
+            End::Answered(Answer::Done(mut recorded)) => {
                 if let (Some(name), Some(about)) =
-                    (&mut told.context.environment.kernel, &self.kernel.about)
+                    (&mut recorded.context.environment.kernel, &self.kernel.about)
                 {
                     name.push_str(&format!(" ({about})"));
                 }
-                Ok(*told)
+                Ok(*recorded)
             }
             End::Answered(Answer::Failed { why, fatal: true }) => Err(LabError::InGuest(why)),
             End::Answered(Answer::Failed { why, fatal: false }) => Err(LabError::Run(why)),
@@ -275,10 +282,10 @@ impl Worker<'_> {
 }
 
 /// Builds the report. It has nothing from the host, so it is the same wherever it was made.
-fn report(scenario: &Scenario, told: BTreeMap<usize, Told>, total: usize) -> Report {
+fn report(scenario: &Scenario, recorded: BTreeMap<usize, RecordedRun>, total: usize) -> Report {
     let mut report = Report::new("virtual", scenario);
-    for told in told.into_values() {
-        report.add(told.run, told.context);
+    for recorded in recorded.into_values() {
+        report.add(recorded.run, recorded.context);
     }
     if report.runs.len() < total {
         report.notes.push(format!(

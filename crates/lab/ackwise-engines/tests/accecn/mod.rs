@@ -163,7 +163,7 @@ impl Acks {
     }
 
     /// Counts a frame if it is a pure ACK of the receiver.
-    fn look(&mut self, frame: &[u8]) {
+    fn count(&mut self, frame: &[u8]) {
         // The length of a header is in 32-bit words.
         let header = |at: usize, words: u8| at + usize::from(words) * 4;
         if frame.get(12..14) != Some(&[8, 0]) || frame[23] != 6 {
@@ -382,7 +382,7 @@ fn count(tap: &OwnedFd, stop: &AtomicBool) -> Acks {
         let length =
             unsafe { libc::recv(tap.as_raw_fd(), frame.as_mut_ptr().cast(), frame.len(), 0) };
         if let Ok(length) = usize::try_from(length) {
-            acks.look(&frame[..length]);
+            acks.count(&frame[..length]);
         }
     }
     acks

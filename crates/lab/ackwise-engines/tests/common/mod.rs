@@ -11,15 +11,15 @@ use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{Report, Run};
 
 /// Tests run one at a time: each has real-time threads, and machines are small.
-static TURN: Mutex<()> = Mutex::new(());
+static TEST_LOCK: Mutex<()> = Mutex::new(());
 
 /// Waits for the test's turn. Panics with a clear message if the test is not run as root.
-pub fn turn() -> MutexGuard<'static, ()> {
+pub fn lock_tests() -> MutexGuard<'static, ()> {
     assert!(
         nix::unistd::geteuid().is_root(),
         "these tests make network namespaces and need root: `make test` runs them with sudo"
     );
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    TEST_LOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A scenario of two hosts and one link, with a baseline arm.
@@ -78,7 +78,7 @@ pub fn run_with(scenario: &Scenario, options: &RunOptions) -> Report {
 
 /// Waits for the turn and runs a scenario with a single run.
 pub fn run(scenario: &Scenario) -> Run {
-    let _turn = turn();
+    let _lock = lock_tests();
     let run = only(run_with(scenario, &RunOptions::default()));
     assert_eq!(run.errors, Vec::<String>::new());
     run
@@ -103,7 +103,7 @@ pub fn mine() -> Vec<String> {
 /// Namespaces created by a process.
 pub fn of_process(pid: u32) -> Vec<String> {
     let stem = format!("ackwise-{pid}-");
-    netns::ours()
+    netns::own_namespaces()
         .into_iter()
         .filter(|name| name.starts_with(&stem))
         .collect()

@@ -17,11 +17,11 @@ const READY: &str = "attached, at work";
 /// In a process that [`Daemon::start`] made, attaches until it is killed or its parent is gone.
 /// Elsewhere it returns false at once.
 pub fn is_daemon() -> bool {
-    let Ok(told) = std::env::var(CHILD) else {
+    let Ok(arguments) = std::env::var(CHILD) else {
         return false;
     };
-    let [ifname, policy, hook] = told.split('|').collect::<Vec<_>>()[..] else {
-        panic!("{CHILD}={told}");
+    let [ifname, policy, hook] = arguments.split('|').collect::<Vec<_>>()[..] else {
+        panic!("{CHILD}={arguments}");
     };
     let mut options = super::options(ifname, policy);
     options.attach = match hook {

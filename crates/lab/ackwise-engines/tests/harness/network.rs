@@ -23,7 +23,7 @@ pub const PORT: u16 = 5001;
 /// Interval of the series of what crossed the link, ns.
 pub const INTERVAL_NS: u64 = 20_000_000;
 /// Interval between two looks at the receiver's progress.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Linux's minimum retransmission timeout, TCP_RTO_MIN.
 const RTO_MIN: Duration = Duration::from_millis(200);
 
@@ -423,7 +423,7 @@ impl Network {
             .take()
             .map(|emulator| emulator.finish().unwrap_or_else(|error| panic!("{error}")));
         drop(self);
-        let left: Vec<String> = netns::ours()
+        let left: Vec<String> = netns::own_namespaces()
             .into_iter()
             .filter(|name| names.contains(name))
             .collect();
@@ -453,9 +453,9 @@ fn watch(live: &Live, done: &AtomicBool) -> Ran {
     let mut last = now_ns();
     let mut round = 0_u32;
     while !done.load(Ordering::Relaxed) {
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
         let now = now_ns();
-        let gap = Duration::from_nanos(now - last).saturating_sub(LOOK);
+        let gap = Duration::from_nanos(now - last).saturating_sub(POLL_INTERVAL);
         ran.noise = ran.noise.max(gap);
         last = now;
         let bytes = live.bytes.load(Ordering::Relaxed);
@@ -465,7 +465,7 @@ fn watch(live: &Live, done: &AtomicBool) -> Ran {
         }
         round = round.wrapping_add(1);
         if round.is_multiple_of(8) {
-            for info in live.look() {
+            for info in live.tcp_infos() {
                 ran.srtt = ran.srtt.max(Duration::from_micros(info.rtt_us.into()));
             }
         }

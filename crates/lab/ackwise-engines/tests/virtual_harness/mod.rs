@@ -12,11 +12,11 @@ use ackwise_scenario::record::{Report, Run};
 use sha2::{Digest, Sha256};
 
 /// Each test uses all cores.
-static TURN: Mutex<()> = Mutex::new(());
+static TEST_LOCK: Mutex<()> = Mutex::new(());
 
 /// Waits for the test's turn.
-pub fn turn() -> MutexGuard<'static, ()> {
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+pub fn lock_tests() -> MutexGuard<'static, ()> {
+    TEST_LOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Options with the tests' own first program for the guest.
@@ -102,8 +102,8 @@ pub fn run_pinned(name: &str, scenario: &Scenario) -> Report {
     let kernel = |text: &str| text.lines().next().map(str::to_owned);
     if kernel(&pinned) == kernel(&text) {
         let path = path.display();
-        let mend = "if this was meant to change, ACKWISE_BLESS=1 writes it down";
-        assert_eq!(text, pinned, "{path}: {mend}");
+        let hint = "if this was meant to change, ACKWISE_BLESS=1 writes it down";
+        assert_eq!(text, pinned, "{path}: {hint}");
     } else {
         let [it, here] = [&pinned, &text].map(|it| kernel(it).unwrap_or_default());
         eprintln!("{name}: pinned with {it}; on {here} two runs are compared instead");

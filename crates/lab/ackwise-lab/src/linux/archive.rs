@@ -66,7 +66,7 @@ impl Archive {
     pub fn begin(root: &Path) -> Result<Self, BadInput> {
         let bad = |what: String| {
             BadInput::new(format!("{}: {what}", root.display()))
-                .mend("--archive takes a directory that is empty or not there yet")
+                .hint("--archive takes a directory that is empty or not there yet")
         };
         let first = match fs::read_dir(root) {
             Ok(entries) => entries.flatten().next(),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ackwise_cli::time::duration;
-use ackwise_engines::virt::Choice;
+use ackwise_engines::virt::KernelChoice;
 use ackwise_scenario::Engine;
 use clap::{Args, Subcommand, ValueHint};
 
@@ -110,7 +110,7 @@ pub struct ConformArgs {
     /// The kernel for --qdisc and --setup: `6.12`, `7`, `6.12-netfilter`, or an image's path
     /// [default: 6.12]
     #[arg(long, value_name = "RELEASE|FILE", value_hint = ValueHint::FilePath)]
-    pub kernel: Option<Choice>,
+    pub kernel: Option<KernelChoice>,
 
     /// Judge only this case, by name; may be repeated
     #[arg(long = "case", value_name = "NAME")]

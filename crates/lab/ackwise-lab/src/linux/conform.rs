@@ -10,7 +10,7 @@ use ackwise_conform::{
     not_run, run,
 };
 use ackwise_engines::command;
-use ackwise_engines::virt::Choice;
+use ackwise_engines::virt::KernelChoice;
 use ackwise_report::parts::{Page, escape};
 use anyhow::{Context, bail};
 
@@ -22,16 +22,16 @@ pub fn conform(args: &ConformArgs, format: Format) -> anyhow::Result<()> {
         return list(format);
     }
     let schedule = Schedule::new(&chosen(&args.cases)?);
-    let asked = asked(args)?;
-    if asked.is_empty() {
+    let requested_devices = requested_devices(args)?;
+    if requested_devices.is_empty() {
         let error = BadInput::new("there is no device to judge")
-            .mend("name one: --all, --device, --qdisc, --setup or --between");
+            .hint("name one: --all, --device, --qdisc, --setup or --between");
         return Err(error.into());
     }
-    let alone = asked.len() == 1 && !args.all;
+    let alone = requested_devices.len() == 1 && !args.all;
     let mut document = Document::default();
     let mut unsafe_devices = Vec::new();
-    for device in &asked {
+    for device in &requested_devices {
         match device.judge(args, &schedule) {
             Ok(report) => {
                 text::note(&format!("{}: {}", report.name, report.outcome().name()));
@@ -48,7 +48,9 @@ pub fn conform(args: &ConformArgs, format: Format) -> anyhow::Result<()> {
         }
     }
     if args.all {
-        let simplemux = asked.iter().any(|it| it.name() == SIMPLEMUX.name);
+        let simplemux = requested_devices
+            .iter()
+            .any(|it| it.name() == SIMPLEMUX.name);
         for (name, why) in not_run(simplemux) {
             document.not_run(name, why);
         }
@@ -68,40 +70,40 @@ pub fn conform(args: &ConformArgs, format: Format) -> anyhow::Result<()> {
 }
 
 /// A device named in the arguments.
-enum Asked {
+enum RequestedDevice {
     BuiltIn(BuiltIn),
     Given(Spec),
     Between([String; 2]),
 }
 
 /// The devices named in the arguments, without duplicates.
-fn asked(args: &ConformArgs) -> anyhow::Result<Vec<Asked>> {
+fn requested_devices(args: &ConformArgs) -> anyhow::Result<Vec<RequestedDevice>> {
     let given = args.qdisc.is_some() || args.setup.is_some();
     if !given && args.kernel.is_some() {
         let error = BadInput::new("--kernel is for --qdisc and --setup, and neither is there")
-            .mend("leave it out: a built-in device has a kernel of its own, see --list");
+            .hint("leave it out: a built-in device has a kernel of its own, see --list");
         return Err(error.into());
     }
     if !given && args.live && args.between.is_none() {
         let error = BadInput::new("--live is for --qdisc and --setup, and neither is there")
-            .mend("leave it out: a built-in device runs in virtual time");
+            .hint("leave it out: a built-in device runs in virtual time");
         return Err(error.into());
     }
-    let mut asked = Vec::new();
+    let mut requested_devices = Vec::new();
     if args.all {
-        asked.extend(BUILT_IN.iter().copied().map(Asked::BuiltIn));
+        requested_devices.extend(BUILT_IN.iter().copied().map(RequestedDevice::BuiltIn));
         if command::exists(SIMPLEMUX.name) {
-            asked.push(Asked::BuiltIn(SIMPLEMUX));
+            requested_devices.push(RequestedDevice::BuiltIn(SIMPLEMUX));
         }
     }
     for (index, name) in args.device.iter().enumerate() {
         let device = by_name(name)?;
         if !args.device[..index].contains(name) {
-            asked.push(Asked::BuiltIn(device));
+            requested_devices.push(RequestedDevice::BuiltIn(device));
         }
     }
     if let Some(qdisc) = &args.qdisc {
-        asked.push(Asked::Given(Spec {
+        requested_devices.push(RequestedDevice::Given(Spec {
             name: qdisc.clone(),
             setup: Setup::Qdisc(qdisc.clone()),
         }));
@@ -109,23 +111,23 @@ fn asked(args: &ConformArgs) -> anyhow::Result<Vec<Asked>> {
     if let Some(path) = &args.setup {
         let script = fs::read_to_string(path)
             .map_err(|error| BadInput::new(format!("{}: {error}", path.display())))?;
-        asked.push(Asked::Given(Spec {
+        requested_devices.push(RequestedDevice::Given(Spec {
             name: path.display().to_string(),
             setup: Setup::Script(script),
         }));
     }
     if let Some([receiver, sender]) = args.between.as_deref() {
-        asked.push(Asked::Between([receiver.clone(), sender.clone()]));
+        requested_devices.push(RequestedDevice::Between([receiver.clone(), sender.clone()]));
     }
-    Ok(asked)
+    Ok(requested_devices)
 }
 
-impl Asked {
+impl RequestedDevice {
     fn name(&self) -> String {
         match self {
-            Asked::BuiltIn(device) => device.name.to_owned(),
-            Asked::Given(spec) => spec.name.clone(),
-            Asked::Between(interfaces) => Between {
+            RequestedDevice::BuiltIn(device) => device.name.to_owned(),
+            RequestedDevice::Given(spec) => spec.name.clone(),
+            RequestedDevice::Between(interfaces) => Between {
                 interfaces: interfaces.clone(),
             }
             .name(),
@@ -134,13 +136,17 @@ impl Asked {
 
     fn judge(&self, args: &ConformArgs, schedule: &Schedule) -> Result<DeviceReport, Error> {
         match self {
-            Asked::BuiltIn(device) => match device.place(schedule, args.pcap.as_deref())? {
-                Place::Process(report) => Ok(*report),
-                Place::Kernel(spec, kernel) => virtually(&spec, Some(&kernel), args),
-            },
-            Asked::Given(spec) if args.live => here(&mut Router::new(spec, false), args, schedule),
-            Asked::Given(spec) => virtually(spec, args.kernel.as_ref(), args),
-            Asked::Between(interfaces) => {
+            RequestedDevice::BuiltIn(device) => {
+                match device.place(schedule, args.pcap.as_deref())? {
+                    Place::Process(report) => Ok(*report),
+                    Place::Kernel(spec, kernel) => virtually(&spec, Some(&kernel), args),
+                }
+            }
+            RequestedDevice::Given(spec) if args.live => {
+                here(&mut Router::new(spec, false), args, schedule)
+            }
+            RequestedDevice::Given(spec) => virtually(spec, args.kernel.as_ref(), args),
+            RequestedDevice::Between(interfaces) => {
                 let interfaces = interfaces.clone();
                 here(&mut Between { interfaces }, args, schedule)
             }
@@ -151,7 +157,7 @@ impl Asked {
 /// Runs the cases on a kernel in virtual time.
 fn virtually(
     spec: &Spec,
-    kernel: Option<&Choice>,
+    kernel: Option<&KernelChoice>,
     args: &ConformArgs,
 ) -> Result<DeviceReport, Error> {
     in_virtual_time(spec, &args.cases, kernel, None, args.pcap.as_deref())

@@ -18,11 +18,11 @@ use ackwise_engines::{LabError, emulated};
 use ackwise_scenario::record::Report;
 use ackwise_scenario::{Progress, Scenario};
 
-pub use ackwise_engines::virt::Choice as Kernel;
+pub use ackwise_engines::virt::KernelChoice as Kernel;
 pub use cli::Command;
 
 /// Callback for progress of the runs.
-type Tell<'a> = &'a mut (dyn FnMut(Progress<'_>) + Send);
+type ProgressCallback<'a> = &'a mut (dyn FnMut(Progress<'_>) + Send);
 
 /// Called before the arguments are read, because this program may be the first process of a
 /// machine.
@@ -54,14 +54,14 @@ pub fn run_live(
     scenario: &Scenario,
     cancel: Arc<AtomicBool>,
     only: Vec<String>,
-    tell: Tell<'_>,
+    on_progress: ProgressCallback<'_>,
 ) -> anyhow::Result<Report> {
     let options = RunOptions {
         cancel,
         only,
         ..RunOptions::default()
     };
-    Ok(live::run(scenario, &options, tell)?)
+    Ok(live::run(scenario, &options, on_progress)?)
 }
 
 /// Checks that a scenario can run live.
@@ -93,7 +93,7 @@ pub fn run_virtual(
     only: Vec<String>,
     jobs: Option<usize>,
     kernel: Option<&Kernel>,
-    tell: Tell<'_>,
+    on_progress: ProgressCallback<'_>,
 ) -> anyhow::Result<Report> {
     let options = VirtualOptions {
         run: RunOptions {
@@ -105,7 +105,7 @@ pub fn run_virtual(
         kernel: kernel.cloned(),
         ..VirtualOptions::default()
     };
-    Ok(virt::run(scenario, &options, tell)?)
+    Ok(virt::run(scenario, &options, on_progress)?)
 }
 
 /// The description of everything that went into a kernel.
@@ -114,8 +114,8 @@ pub fn kernel_sources(choice: Option<&Kernel>) -> anyhow::Result<String> {
     kernel.sources.or(kernel.version).ok_or_else(|| {
         let image = kernel.image.display();
         let what = format!("{image}: there is no record of what this kernel was built from");
-        let mend = "--into takes kernels that kernel/build made";
-        BadInput::new(what).mend(mend).into()
+        let hint = "--into takes kernels that kernel/build made";
+        BadInput::new(what).hint(hint).into()
     })
 }
 

@@ -86,8 +86,9 @@ fn run_all(
             paper: paper.name(),
         });
         let runs: &dyn RunScenario = recorder.as_ref().map_or(engines, |recorder| recorder);
-        let result =
-            ackwise_reproduce::reproduce(*paper, args.engine, args.quick, runs, |p| bar.tell(p));
+        let result = ackwise_reproduce::reproduce(*paper, args.engine, args.quick, runs, |p| {
+            bar.show_progress(p)
+        });
         bar.clear();
         match result {
             Ok(report) => reports.push(report),
@@ -142,7 +143,7 @@ fn write_pages(dir: &Path, reports: &[PaperReport]) -> anyhow::Result<()> {
 fn directory(dir: &Path) -> Result<(), BadInput> {
     let refused = |e: std::io::Error| {
         BadInput::new(format!("{}: cannot be written: {e}", dir.display()))
-            .mend("--html takes a directory for the pages")
+            .hint("--html takes a directory for the pages")
     };
     fs::create_dir_all(dir).map_err(refused)?;
     let probe = dir.join("index.html");
@@ -335,7 +336,7 @@ impl Bar {
         }
     }
 
-    fn tell(&self, progress: Progress) {
+    fn show_progress(&self, progress: Progress) {
         match progress {
             Progress::Expected(runs) => {
                 let known = self.known.load(Ordering::Relaxed);

@@ -68,7 +68,7 @@ pub fn demo(args: &DemoArgs, format: Format) -> anyhow::Result<()> {
         text::print(&format!("{}\n", scenario.about))?;
     }
     let mut bar = Bar::new(scenario.runs().len(), format);
-    let report = live::run(&scenario, &options, &mut |p| bar.tell(&p))?;
+    let report = live::run(&scenario, &options, &mut |p| bar.show_progress(&p))?;
     drop(bar);
     if cancel.load(Ordering::Relaxed) {
         bail!("stopped by a signal before it was over");
@@ -121,8 +121,8 @@ mod tests {
     #[test]
     fn the_scenario_has_the_uplink_that_is_shown() {
         let scenario = Scenario::parse("tunnel.toml", SCENARIO).unwrap();
-        let (link, way) = UPLINK.split_once('.').unwrap();
-        assert!(scenario.links.iter().any(|one| one.name == link) && way == "reverse");
+        let (link, direction) = UPLINK.split_once('.').unwrap();
+        assert!(scenario.links.iter().any(|one| one.name == link) && direction == "reverse");
         assert_eq!(scenario.arms.len(), 4);
     }
 

@@ -78,7 +78,7 @@ impl Default for MacModel {
             header: 11,
             queue: 50,
             first_slot: 0,
-            ack_wait: timing::ACK_WAIT,
+            ack_wait: timing::ACK_WAIT_DURATION,
             pauses: true,
             look_setup: 0,
         }

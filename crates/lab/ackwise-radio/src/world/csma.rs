@@ -3,13 +3,13 @@
 
 use ackwise_queue::Nanos;
 
-use super::{Event, Sending, Taken, World};
+use super::{Event, ReceivedPacket, Sending, World};
 use crate::energy::Power;
 use crate::frame::{Body, Datagram, Frame, NodeId};
 #[cfg(test)]
-use crate::mac::Filler;
+use crate::mac::SaturatedSource;
 use crate::mac::{Exchange, Phase, Queued};
-use crate::timing::{BACKOFF, TURNAROUND, air, pause};
+use crate::timing::{TURNAROUND, UNIT_BACKOFF_PERIOD, air, pause};
 
 impl World {
     /// Queues a packet for a neighbour, or for all.
@@ -51,15 +51,15 @@ impl World {
         if !self.nodes[node].mac.waiting.is_empty() {
             return;
         }
-        for filler in self.fillers.iter().filter(|filler| filler.from == node) {
+        for source in self.sources.iter().filter(|source| source.from == node) {
             let datagram = Datagram {
                 from: node,
-                to: filler.to,
+                to: source.to,
                 ttl: 1,
-                bytes: filler.bytes,
+                bytes: source.bytes,
                 body: Body::Filler,
             };
-            let to = filler.to;
+            let to = source.to;
             let waiting = &mut self.nodes[node].mac.waiting;
             waiting.push_back(Queued { to, datagram });
         }
@@ -67,17 +67,17 @@ impl World {
 
     /// Starts sources that always have a frame to send.
     #[cfg(test)]
-    pub(crate) fn saturate(&mut self, fillers: &[Filler]) {
-        self.fillers = fillers.to_vec();
-        for filler in fillers {
-            self.next_frame(filler.from);
+    pub(crate) fn saturate(&mut self, sources: &[SaturatedSource]) {
+        self.sources = sources.to_vec();
+        for source in sources {
+            self.next_frame(source.from);
         }
     }
 
     fn contend(&mut self, node: NodeId) {
         let least = self.model.mac.min_be;
         let mac = &mut self.nodes[node].mac;
-        mac.looks = 0;
+        mac.attempts = 0;
         mac.exponent = least;
         self.back_off(node);
     }
@@ -86,7 +86,7 @@ impl World {
         let first = u64::from(self.model.mac.first_slot);
         let most = 1 << self.nodes[node].mac.exponent;
         let slots = first + self.backoffs.below(most - first);
-        let wait = self.until_look(node, slots * BACKOFF);
+        let wait = self.until_cca(node, slots * UNIT_BACKOFF_PERIOD);
         self.enter(node, Phase::Backoff, wait);
     }
 
@@ -97,30 +97,30 @@ impl World {
         match self.nodes[node].mac.phase {
             Phase::Idle | Phase::Sending => {}
             Phase::Backoff => {
-                self.nodes[node].counts.looks += 1;
+                self.nodes[node].counts.ccas += 1;
                 self.wake(node);
-                self.enter(node, Phase::Look(self.now), self.look);
+                self.enter(node, Phase::Cca(self.now), self.cca_time);
             }
             // The channel is assessed once the radio is set up.
-            Phase::Look(since) if self.air.is_clear(node, since + self.model.mac.look_setup) => {
-                self.deafen(node);
-                self.enter(node, Phase::Turn, self.turn);
+            Phase::Cca(since) if self.air.is_clear(node, since + self.model.mac.look_setup) => {
+                self.disable_rx(node);
+                self.enter(node, Phase::Turnaround, self.turnaround);
             }
-            Phase::Look(_) => self.channel_busy(node),
-            Phase::Turn => self.send_first(node),
-            Phase::Wait => self.not_acknowledged(node),
+            Phase::Cca(_) => self.channel_busy(node),
+            Phase::Turnaround => self.send_first(node),
+            Phase::AckWait => self.not_acknowledged(node),
             Phase::Pause => self.next_frame(node),
         }
-        self.settle(node);
+        self.sleep_if_idle(node);
     }
 
     fn channel_busy(&mut self, node: NodeId) {
         self.nodes[node].counts.busy += 1;
         let (most, max_be) = (self.model.mac.max_backoffs, self.model.mac.max_be);
         let mac = &mut self.nodes[node].mac;
-        mac.looks += 1;
+        mac.attempts += 1;
         mac.exponent = (mac.exponent + 1).min(max_be);
-        if mac.looks <= most {
+        if mac.attempts <= most {
             return self.back_off(node);
         }
         self.nodes[node].counts.no_channel += 1;
@@ -131,10 +131,10 @@ impl World {
     fn not_acknowledged(&mut self, node: NodeId) {
         if self.air.receives(node) && self.model.sleep.is_some() {
             // The frame being received may be the acknowledgment.
-            return self.enter(node, Phase::Wait, TURNAROUND);
+            return self.enter(node, Phase::AckWait, TURNAROUND);
         }
-        if self.train_goes_on(node) {
-            self.deafen(node);
+        if self.continue_train(node) {
+            self.disable_rx(node);
             return self.send_first(node);
         }
         let n = &mut self.nodes[node];
@@ -173,11 +173,11 @@ impl World {
     }
 
     /// Stops listening: a frame that the node was receiving is lost.
-    fn deafen(&mut self, node: NodeId) {
+    fn disable_rx(&mut self, node: NodeId) {
         if self.air.receives(node) {
             self.nodes[node].meter.enter(Power::Idle, self.now);
         }
-        self.air.deafen(node);
+        self.air.disable_rx(node);
     }
 
     fn send_first(&mut self, node: NodeId) {
@@ -202,9 +202,9 @@ impl World {
         let (now, takes) = (self.now, air(frame.bytes()));
         self.nodes[node].meter.enter(Power::Transmit, now);
         let nodes = &mut self.nodes;
-        let number = self
-            .air
-            .begin(node, |ear| nodes[ear].meter.enter(Power::Receive, now));
+        let number = self.air.begin(node, |reception| {
+            nodes[reception].meter.enter(Power::Receive, now)
+        });
         nodes[node].sending = Some(Sending { number, frame });
         self.after(takes, Event::End(node));
     }
@@ -216,39 +216,40 @@ impl World {
         };
         self.nodes[node].meter.enter(Power::Idle, now);
         let mut heard = Vec::new();
-        self.air.end(node, number, now, |ear| heard.push(ear));
+        self.air
+            .end(node, number, now, |reception| heard.push(reception));
         self.air.listen(node, now);
         match &frame {
-            Frame::Data { to: Some(_), .. } => self.enter(node, Phase::Wait, self.ack_wait),
-            Frame::Data { .. } if self.train_goes_on(node) => {
-                self.enter(node, Phase::Wait, self.ack_wait);
+            Frame::Data { to: Some(_), .. } => self.enter(node, Phase::AckWait, self.ack_wait),
+            Frame::Data { .. } if self.continue_train(node) => {
+                self.enter(node, Phase::AckWait, self.ack_wait);
             }
             Frame::Data { bytes, .. } => {
                 self.nodes[node].mac.waiting.pop_front();
-                self.rest(node, *bytes);
+                self.pause_after_frame(node, *bytes);
             }
             Frame::Ack { .. } => {
-                if let Some(Taken { from, load }) = self.nodes[node].taken.take() {
+                if let Some(ReceivedPacket { from, load }) = self.nodes[node].received.take() {
                     self.forward(node, from, load);
                 }
             }
         }
-        for ear in heard {
-            self.nodes[ear.node].meter.enter(Power::Idle, now);
-            if ear.whole && !self.garbled(frame.bytes()) {
-                self.heard_enough(ear.node);
-                self.receive(ear.node, node, &frame);
+        for reception in heard {
+            self.nodes[reception.node].meter.enter(Power::Idle, now);
+            if reception.whole && !self.garbled(frame.bytes()) {
+                self.stop_listening(reception.node);
+                self.receive(reception.node, node, &frame);
             }
-            self.settle(ear.node);
+            self.sleep_if_idle(reception.node);
         }
-        self.settle(node);
+        self.sleep_if_idle(node);
     }
 
     fn receive(&mut self, node: NodeId, from: NodeId, frame: &Frame) {
         match frame {
             Frame::Ack { number, to } => {
                 let mac = &self.nodes[node].mac;
-                if *to == node && mac.phase == Phase::Wait && mac.number == *number {
+                if *to == node && mac.phase == Phase::AckWait && mac.number == *number {
                     self.acknowledged(node);
                 }
             }
@@ -273,13 +274,13 @@ impl World {
                 load,
                 ..
             } if *to == node => {
-                self.deafen(node);
+                self.disable_rx(node);
                 let number = *number;
                 let exchange = Exchange { from, number };
-                self.nodes[node].answer = Some(exchange);
-                self.after(TURNAROUND, Event::Answer(node));
+                self.nodes[node].pending_ack = Some(exchange);
+                self.after(TURNAROUND, Event::SendAck(node));
                 let repeats = self.nodes[node].mac.repeats(exchange);
-                self.nodes[node].taken = (!repeats).then(|| Taken {
+                self.nodes[node].received = (!repeats).then(|| ReceivedPacket {
                     from,
                     load: load.clone(),
                 });
@@ -289,7 +290,7 @@ impl World {
     }
 
     /// Pauses after a frame of this many bytes.
-    fn rest(&mut self, node: NodeId, bytes: u32) {
+    fn pause_after_frame(&mut self, node: NodeId, bytes: u32) {
         let pause = if self.model.mac.pauses {
             pause(bytes)
         } else {
@@ -304,11 +305,11 @@ impl World {
             return;
         };
         self.lock_on(node, to);
-        self.rest(node, bytes);
+        self.pause_after_frame(node, bytes);
     }
 
-    pub(super) fn answer(&mut self, node: NodeId) {
-        if let Some(Exchange { from, number }) = self.nodes[node].answer.take() {
+    pub(super) fn send_ack(&mut self, node: NodeId) {
+        if let Some(Exchange { from, number }) = self.nodes[node].pending_ack.take() {
             self.nodes[node].counts.acks += 1;
             self.transmit(node, Frame::Ack { number, to: from });
         }

@@ -4,8 +4,8 @@ use ackwise_queue::Nanos;
 
 use super::{Event, World};
 use crate::aodv::{
-    ACTIVE_ROUTE, HELLO, HELLO_LOSS, Held, MY_ROUTE, NET_DIAMETER, NET_TRAVERSAL, NODE_TRAVERSAL,
-    RouteEntry, Unanswered, newest,
+    ACTIVE_ROUTE_TIMEOUT, ALLOWED_HELLO_LOSS, DiscoveryTimeout, HELLO_INTERVAL, HoldResult,
+    MY_ROUTE_TIMEOUT, NET_DIAMETER, NET_TRAVERSAL_TIME, NODE_TRAVERSAL_TIME, RouteEntry, newest,
 };
 use crate::frame::{Body, Datagram, NodeId, Unreachable};
 use crate::scenario::Routing;
@@ -33,12 +33,12 @@ impl World {
         }
         if datagram.from != node && !router.repairs(to) {
             self.nodes[node].counts.unrouted += 1;
-            return self.tell_broken(node, &[to]);
+            return self.send_route_error(node, &[to]);
         }
         match self.nodes[node].router.hold(to, datagram) {
-            Held::Waits { searching: true } => {}
-            Held::Waits { searching: false } => self.search(node, to),
-            Held::NoRoom => self.nodes[node].counts.overflows += 1,
+            HoldResult::Waits { searching: true } => {}
+            HoldResult::Waits { searching: false } => self.search(node, to),
+            HoldResult::NoRoom => self.nodes[node].counts.overflows += 1,
         }
     }
 
@@ -61,13 +61,13 @@ impl World {
     pub(super) fn lookup_timer(&mut self, node: NodeId, target: NodeId, attempt: u32) {
         match self.nodes[node].router.unanswered(target, attempt) {
             None => {}
-            Some(Unanswered::SearchAgain) => self.search(node, target),
-            Some(Unanswered::GiveUp) => {
+            Some(DiscoveryTimeout::Retry) => self.search(node, target),
+            Some(DiscoveryTimeout::GiveUp) => {
                 let repaired = self.nodes[node].router.repairs(target);
                 let lost = self.nodes[node].router.end_lookup(target).len();
                 self.nodes[node].counts.unrouted += lost as u64;
                 if repaired {
-                    self.tell_broken(node, &[target]);
+                    self.send_route_error(node, &[target]);
                 }
             }
         }
@@ -81,7 +81,7 @@ impl World {
         router.refresh(from, now);
         router.refresh(packet.from, now);
         if let Some(to) = packet.to.filter(|to| *to != node) {
-            router.adopt(to, from);
+            router.add_precursor(to, from);
         }
     }
 
@@ -91,13 +91,13 @@ impl World {
             next: from,
             hops: 1,
             seq: None,
-            expires: self.now + ACTIVE_ROUTE,
+            expires: self.now + ACTIVE_ROUTE_TIMEOUT,
         };
         self.nodes[node].router.learn(from, neighbour, self.now);
         match datagram.body {
             Body::Request { .. } => self.on_request(node, from, datagram),
             Body::Reply { .. } => self.on_reply(node, from, datagram),
-            Body::Broken(list) => self.on_broken(node, from, &list),
+            Body::RouteError(list) => self.on_broken(node, from, &list),
             Body::Hello { seq } => self.on_hello(node, from, seq),
             Body::Tcp(_) | Body::Filler => {}
         }
@@ -122,12 +122,12 @@ impl World {
         }
         *hops += 1;
         // §6.5: the reverse route lives for the rest of the discovery.
-        let spent = 2 * Nanos::from(*hops) * NODE_TRAVERSAL;
+        let spent = 2 * Nanos::from(*hops) * NODE_TRAVERSAL_TIME;
         let back = RouteEntry {
             next: from,
             hops: *hops,
             seq: Some(*origin_seq),
-            expires: now + (2 * NET_TRAVERSAL).saturating_sub(spent),
+            expires: now + (2 * NET_TRAVERSAL_TIME).saturating_sub(spent),
         };
         router.learn(*origin, back, now);
         let (target, origin) = (*target, *origin);
@@ -140,7 +140,7 @@ impl World {
                 hops: 0,
                 target,
                 target_seq: router.seq,
-                lifetime: MY_ROUTE,
+                lifetime: MY_ROUTE_TIMEOUT,
                 origin,
             };
             return self.reply(node, from, body);
@@ -169,24 +169,24 @@ impl World {
         &mut self,
         node: NodeId,
         target: NodeId,
-        way: RouteEntry,
+        entry: RouteEntry,
         origin: NodeId,
         back: RouteEntry,
     ) {
         let now = self.now;
         let router = &mut self.nodes[node].router;
-        router.adopt(target, back.next);
-        router.adopt(origin, way.next);
-        for (to, of, told, who) in [
-            (back.next, target, way, origin),
-            (way.next, origin, back, target),
+        router.add_precursor(target, back.next);
+        router.add_precursor(origin, entry.next);
+        for (to, of, route, route_target) in [
+            (back.next, target, entry, origin),
+            (entry.next, origin, back, target),
         ] {
             let body = Body::Reply {
-                hops: told.hops,
+                hops: route.hops,
                 target: of,
-                target_seq: told.seq.unwrap_or(0),
-                lifetime: told.expires - now,
-                origin: who,
+                target_seq: route.seq.unwrap_or(0),
+                lifetime: route.expires - now,
+                origin: route_target,
             };
             self.reply(node, to, body);
         }
@@ -218,13 +218,13 @@ impl World {
         };
         *hops += 1;
         let router = &mut self.nodes[node].router;
-        let way = RouteEntry {
+        let entry = RouteEntry {
             next: from,
             hops: *hops,
             seq: Some(*target_seq),
             expires: now + *lifetime,
         };
-        router.learn(*target, way, now);
+        router.learn(*target, entry, now);
         if *origin == node {
             for waiting in router.end_lookup(*target) {
                 self.route(node, waiting);
@@ -235,8 +235,8 @@ impl World {
             return;
         }
         let back = router.routes[*origin].next;
-        router.adopt(*target, back);
-        router.adopt(*origin, from);
+        router.add_precursor(*target, back);
+        router.add_precursor(*origin, from);
         router.refresh(*origin, now);
         self.reply(node, back, datagram.body);
     }
@@ -278,7 +278,7 @@ impl World {
                 !repairs
             });
         }
-        self.tell_broken(node, &lost);
+        self.send_route_error(node, &lost);
     }
 
     /// Starts the hellos; the first one of each node is within an interval.
@@ -287,7 +287,7 @@ impl World {
             return;
         }
         for node in 0..self.nodes.len() {
-            let first = self.jitter.below(HELLO);
+            let first = self.jitter.below(HELLO_INTERVAL);
             self.at(first, Event::Hello(node));
         }
     }
@@ -295,7 +295,7 @@ impl World {
     /// §6.9: a node on a route sends a hello each interval. Floods, which would do as well, are rare.
     pub(super) fn hello(&mut self, node: NodeId) {
         let now = self.now;
-        self.after(HELLO, Event::Hello(node));
+        self.after(HELLO_INTERVAL, Event::Hello(node));
         for gone in self.nodes[node].router.silent(now) {
             self.link_lost(node, gone, None);
         }
@@ -308,28 +308,28 @@ impl World {
 
     fn on_hello(&mut self, node: NodeId, from: NodeId, seq: u32) {
         let now = self.now;
-        let way = RouteEntry {
+        let entry = RouteEntry {
             next: from,
             hops: 1,
             seq: Some(seq),
-            expires: now + HELLO_LOSS * HELLO,
+            expires: now + ALLOWED_HELLO_LOSS * HELLO_INTERVAL,
         };
         let router = &mut self.nodes[node].router;
-        router.learn(from, way, now);
-        router.hear(from, true, now);
+        router.learn(from, entry, now);
+        router.heard_from(from, true, now);
     }
 
     /// Records that a packet of any kind came from a neighbour.
     pub(super) fn heard_any(&mut self, node: NodeId, from: NodeId) {
         if self.model.hellos {
             let now = self.now;
-            self.nodes[node].router.hear(from, false, now);
+            self.nodes[node].router.heard_from(from, false, now);
         }
     }
 
     /// Sends RERR to the users of a route, if there are any (§6.11): to a single user in a frame of
     /// its own, which is acknowledged, and to several as a broadcast.
-    fn tell_broken(&mut self, node: NodeId, lost: &[NodeId]) {
+    fn send_route_error(&mut self, node: NodeId, lost: &[NodeId]) {
         let now = self.now;
         let broken = self.nodes[node].router.broken(lost);
         for part in broken.list.chunks(MAX_BROKEN) {
@@ -337,8 +337,8 @@ impl World {
                 return;
             }
             let bytes = HEADERS + 4 + 8 * part.len() as u32;
-            let mut error = broadcast(node, 1, bytes, Body::Broken(part.to_vec()));
-            if let [user] = broken.users[..] {
+            let mut error = broadcast(node, 1, bytes, Body::RouteError(part.to_vec()));
+            if let [user] = broken.precursors[..] {
                 error.to = Some(user);
             }
             self.nodes[node].counts.routing += 1;
@@ -348,7 +348,7 @@ impl World {
 
     fn on_broken(&mut self, node: NodeId, from: NodeId, list: &[Unreachable]) {
         let lost = self.nodes[node].router.forget(from, list);
-        self.tell_broken(node, &lost);
+        self.send_route_error(node, &lost);
     }
 }
 

@@ -14,17 +14,17 @@ use super::{Event, World};
 use crate::energy::Power;
 use crate::frame::NodeId;
 use crate::mac::Phase;
-use crate::timing::{BETWEEN, CHECK, GAP, PHY_BYTES};
+use crate::timing::{CHECK, CHECK_SPACING, GAP, PHY_BYTES};
 
 /// A silence of this length is longer than the gap between copies.
 const SILENCE: Nanos = GAP + CHECK;
 /// A node sleeps after this many times [`SILENCE`] without the beginning of a frame: the rest
 /// of the longest frame, 127 bytes, and a gap take 4.656 ms.
-const PATIENCE: u32 = 8;
+const MAX_SILENCES: u32 = 8;
 /// Copies to a neighbour whose wake-up is known continue for a sixtieth of a second after it.
 const LOCKED_TRAIN: Nanos = 1_000_000_000 / 60;
 /// Duration of a wake-up.
-const WAKE_UP: Nanos = CHECK + BETWEEN + CHECK;
+const WAKE_UP: Nanos = CHECK + CHECK_SPACING + CHECK;
 /// Minimum bytes of a frame: its air time must exceed a wake-up, or it would fit between the checks.
 const MIN_BYTES: u32 = 22;
 /// Maximum number of intervals of a random pause after a busy channel.
@@ -33,7 +33,7 @@ const STREAM_PHASES: u64 = 4;
 
 /// State of a sleeping node's receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Ear {
+enum RxState {
     #[default]
     Off,
     /// First check of this wake-up, since this time.
@@ -53,13 +53,13 @@ pub(crate) struct Sleeper {
     asleep: bool,
     /// When the first wake-up is.
     phase: Nanos,
-    ear: Ear,
+    rx_state: RxState,
     /// Current token of the receiver's timers; timers with another token are void.
     token: u32,
     /// Neighbours whose wake-ups are known.
     locked: Vec<NodeId>,
     /// The wake-up that the next train aims at.
-    aim: Option<Nanos>,
+    target_wake_up: Option<Nanos>,
 }
 
 impl World {
@@ -73,14 +73,14 @@ impl World {
         let Some(interval) = self.interval() else {
             return;
         };
-        self.look = self.model.mac.look_setup + GAP + CHECK;
+        self.cca_time = self.model.mac.look_setup + GAP + CHECK;
         self.ack_wait = GAP;
         let mut phases = Rng::stream(seed, STREAM_PHASES);
         for node in 0..self.nodes.len() {
             let phase = phases.below(interval);
             self.nodes[node].sleeper.phase = phase;
             self.at(phase, Event::Check(node));
-            self.settle(node);
+            self.sleep_if_idle(node);
         }
     }
 
@@ -102,19 +102,19 @@ impl World {
     }
 
     /// Turns off a radio that has nothing to do.
-    pub(super) fn settle(&mut self, node: NodeId) {
+    pub(super) fn sleep_if_idle(&mut self, node: NodeId) {
         let n = &self.nodes[node];
-        let hears = !matches!(n.sleeper.ear, Ear::Off | Ear::Between);
+        let is_listening = !matches!(n.sleeper.rx_state, RxState::Off | RxState::Between);
         if self.model.sleep.is_none()
             || n.sleeper.asleep
-            || hears
-            || matches!(n.mac.phase, Phase::Look(_))
+            || is_listening
+            || matches!(n.mac.phase, Phase::Cca(_))
             || self.is_sending(node)
             || self.air.receives(node)
         {
             return;
         }
-        self.air.deafen(node);
+        self.air.disable_rx(node);
         self.nodes[node].meter.enter(Power::Sleep, self.now);
         self.nodes[node].sleeper.asleep = true;
     }
@@ -122,8 +122,11 @@ impl World {
     /// Whether a node sends a frame or an acknowledgment, or is about to.
     fn is_sending(&self, node: NodeId) -> bool {
         let n = &self.nodes[node];
-        let mac = matches!(n.mac.phase, Phase::Turn | Phase::Sending | Phase::Wait);
-        mac || n.sending.is_some() || n.answer.is_some()
+        let mac = matches!(
+            n.mac.phase,
+            Phase::Turnaround | Phase::Sending | Phase::AckWait
+        );
+        mac || n.sending.is_some() || n.pending_ack.is_some()
     }
 
     pub(super) fn check(&mut self, node: NodeId) {
@@ -131,50 +134,52 @@ impl World {
             return;
         };
         self.after(interval, Event::Check(node));
-        if !self.is_sending(node) && self.nodes[node].sleeper.ear == Ear::Off {
+        if !self.is_sending(node) && self.nodes[node].sleeper.rx_state == RxState::Off {
             self.wake(node);
-            self.hear(node, Ear::First(self.now), CHECK);
+            self.set_rx_state(node, RxState::First(self.now), CHECK);
         }
     }
 
-    fn hear(&mut self, node: NodeId, ear: Ear, for_: Nanos) {
+    fn set_rx_state(&mut self, node: NodeId, rx_state: RxState, for_: Nanos) {
         let sleeper = &mut self.nodes[node].sleeper;
-        sleeper.ear = ear;
+        sleeper.rx_state = rx_state;
         sleeper.token = sleeper.token.wrapping_add(1);
         let token = sleeper.token;
-        if ear != Ear::Off {
-            self.after(for_, Event::Ear(node, token));
+        if rx_state != RxState::Off {
+            self.after(for_, Event::RxTimer(node, token));
         }
     }
 
-    pub(super) fn ear_timer(&mut self, node: NodeId, token: u32) {
+    pub(super) fn rx_timer(&mut self, node: NodeId, token: u32) {
         if self.nodes[node].sleeper.token != token {
             return;
         }
         let (now, silent) = (self.now, |since| self.air.is_clear(node, since));
-        let (next, for_) = match self.nodes[node].sleeper.ear {
-            _ if self.is_sending(node) => (Ear::Off, 0),
-            Ear::First(since) if silent(since) => (Ear::Between, BETWEEN),
-            Ear::Second(since) if silent(since) => (Ear::Off, 0),
-            Ear::First(_) | Ear::Second(_) => (Ear::Listening(PATIENCE), SILENCE),
-            Ear::Between => (Ear::Second(now), CHECK),
-            Ear::Listening(left) if self.air.receives(node) => (Ear::Listening(left), SILENCE),
-            Ear::Listening(1) => (Ear::Off, 0),
-            Ear::Listening(_) if silent(now - SILENCE) => (Ear::Off, 0),
-            Ear::Listening(left) => (Ear::Listening(left - 1), SILENCE),
-            Ear::Off => return,
+        let (next, for_) = match self.nodes[node].sleeper.rx_state {
+            _ if self.is_sending(node) => (RxState::Off, 0),
+            RxState::First(since) if silent(since) => (RxState::Between, CHECK_SPACING),
+            RxState::Second(since) if silent(since) => (RxState::Off, 0),
+            RxState::First(_) | RxState::Second(_) => (RxState::Listening(MAX_SILENCES), SILENCE),
+            RxState::Between => (RxState::Second(now), CHECK),
+            RxState::Listening(left) if self.air.receives(node) => {
+                (RxState::Listening(left), SILENCE)
+            }
+            RxState::Listening(1) => (RxState::Off, 0),
+            RxState::Listening(_) if silent(now - SILENCE) => (RxState::Off, 0),
+            RxState::Listening(left) => (RxState::Listening(left - 1), SILENCE),
+            RxState::Off => return,
         };
-        if matches!(next, Ear::Second(_)) {
+        if matches!(next, RxState::Second(_)) {
             self.wake(node);
         }
-        self.hear(node, next, for_);
-        self.settle(node);
+        self.set_rx_state(node, next, for_);
+        self.sleep_if_idle(node);
     }
 
     /// Ends listening after a whole frame has arrived.
-    pub(super) fn heard_enough(&mut self, node: NodeId) {
+    pub(super) fn stop_listening(&mut self, node: NodeId) {
         if self.model.sleep.is_some() {
-            self.hear(node, Ear::Off, 0);
+            self.set_rx_state(node, RxState::Off, 0);
         }
     }
 
@@ -182,25 +187,25 @@ impl World {
     /// train for a known wake-up begins a check ahead of it, so that a copy is there when the
     /// neighbour wakes, plus the back-off: the longest back-off goes first. Any other train that
     /// found the channel busy waits for whole intervals, as trains are that long.
-    pub(super) fn until_look(&mut self, node: NodeId, back_off: Nanos) -> Nanos {
+    pub(super) fn until_cca(&mut self, node: NodeId, back_off: Nanos) -> Nanos {
         let Some(interval) = self.interval() else {
             return back_off;
         };
         let mac = &self.nodes[node].mac;
-        let looks = Nanos::from(mac.looks);
+        let attempts = Nanos::from(mac.attempts);
         let to = mac.waiting.front().and_then(|first| first.to);
         let known = to.filter(|to| self.nodes[node].sleeper.locked.contains(to));
-        self.nodes[node].sleeper.aim = None;
+        self.nodes[node].sleeper.target_wake_up = None;
         let Some(to) = known else {
-            let most = interval * looks.min(MAX_INTERVALS);
+            let most = interval * attempts.min(MAX_INTERVALS);
             return back_off + self.backoffs.below(most);
         };
-        let ahead = self.look + self.turn + back_off + CHECK;
+        let ahead = self.cca_time + self.turnaround + back_off + CHECK;
         let earliest = self.now + ahead;
         let phase = self.nodes[to].sleeper.phase;
-        let aim = phase + earliest.saturating_sub(phase).div_ceil(interval) * interval;
-        self.nodes[node].sleeper.aim = Some(aim);
-        aim - earliest
+        let target_wake_up = phase + earliest.saturating_sub(phase).div_ceil(interval) * interval;
+        self.nodes[node].sleeper.target_wake_up = Some(target_wake_up);
+        target_wake_up - earliest
     }
 
     /// Sets the end of a train at its first copy.
@@ -209,15 +214,15 @@ impl World {
             return;
         };
         let n = &mut self.nodes[node];
-        let end = match n.sleeper.aim {
-            Some(aim) => aim + LOCKED_TRAIN,
+        let end = match n.sleeper.target_wake_up {
+            Some(target_wake_up) => target_wake_up + LOCKED_TRAIN,
             None => self.now + interval + WAKE_UP,
         };
         n.mac.train.get_or_insert(end);
     }
 
     /// Whether another copy must be sent; otherwise the train has ended.
-    pub(super) fn train_goes_on(&mut self, node: NodeId) -> bool {
+    pub(super) fn continue_train(&mut self, node: NodeId) -> bool {
         let train = &mut self.nodes[node].mac.train;
         let goes_on = train.is_some_and(|end| self.now < end);
         if !goes_on {
@@ -229,7 +234,7 @@ impl World {
     /// Whether the node sends copies and listens for an acknowledgment between them.
     pub(super) fn is_in_train(&self, node: NodeId) -> bool {
         let mac = &self.nodes[node].mac;
-        mac.train.is_some() && mac.phase == Phase::Wait
+        mac.train.is_some() && mac.phase == Phase::AckWait
     }
 
     /// Records an acknowledgment from a neighbour: its wake-ups are known from now on.

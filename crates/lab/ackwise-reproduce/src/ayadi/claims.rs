@@ -35,8 +35,8 @@ pub(super) const MORE: Tolerance = above(0.0);
 pub(super) const LESS: Tolerance = below(0.0);
 
 /// The tolerance for the sign that a word states.
-pub(super) fn sign(said: &str) -> Tolerance {
-    match said {
+pub(super) fn sign(published: &str) -> Tolerance {
+    match published {
         "less" => LESS,
         _ => MORE,
     }
@@ -95,7 +95,7 @@ fn chain_throughput(chain: &Points, all: &mut Reproduced) -> Result<(), Error> {
         .tolerance(EACH)
         .note(CROSSING),
     );
-    for (id, what, said, hops) in [
+    for (id, what, published, hops) in [
         (
             "near",
             "throughput of DCA against TDA, 2 to 5 hops",
@@ -119,8 +119,8 @@ fn chain_throughput(chain: &Points, all: &mut Reproduced) -> Result<(), Error> {
                 "%",
                 gains,
             )
-            .published(said)
-            .tolerance(sign(said))
+            .published(published)
+            .tolerance(sign(published))
             .note(CROSSING),
         );
     }
@@ -238,7 +238,7 @@ fn others(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
             let row = claim(part, format!("grid/{name}-to-tcp"), what, "%", gains);
             all.experiments.push(row.published("more").tolerance(MORE));
         }
-        let (what, said) = match id {
+        let (what, published) = match id {
             "flows" => ("efficiency of TDA against DCA, mean of 9 scenarios", "more"),
             "grid" => ("efficiency of TDA against DCA", "less"),
             _ => ("efficiency of TDA against DCA, mean of 8 scenarios", ""),
@@ -251,9 +251,9 @@ fn others(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
             "%",
             gains,
         );
-        all.experiments.push(match said {
+        all.experiments.push(match published {
             "" => experiment,
-            said => experiment.published(said).tolerance(sign(said)),
+            published => experiment.published(published).tolerance(sign(published)),
         });
     }
     let part = "Fig. 5, two flows and six";

@@ -46,7 +46,7 @@ fn chain(points: &Points, all: &mut Reproduced) -> Result<(), Error> {
         .filter_map(|name| known().find(|arm| arm.name == *name))
         .collect();
     let one = |hops: u64| Place::new(hops, 1);
-    for (metric, letter, said) in [
+    for (metric, letter, published) in [
         (
             Metric::Throughput,
             "a",
@@ -70,7 +70,7 @@ fn chain(points: &Points, all: &mut Reproduced) -> Result<(), Error> {
                 axis(metric),
             );
             let xs: Vec<(f64, Place)> = (2..=10).map(|hops| (hops as f64, one(hops))).collect();
-            let figure = figure.caption(format!("Published: {said} {BARS}"));
+            let figure = figure.caption(format!("Published: {published} {BARS}"));
             all.figures
                 .push(figure.lines(lines(points, arms, metric, &xs)?));
         }

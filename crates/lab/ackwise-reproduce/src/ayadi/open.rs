@@ -70,7 +70,7 @@ pub(super) fn add(points: &Points, all: &mut Reproduced) -> Result<(), Error> {
             }
         }
     }
-    for (hops, said) in [(2, "less"), (6, "more"), (10, "more")] {
+    for (hops, published) in [(2, "less"), (6, "more"), (10, "more")] {
         let part = format!("Left open: throughput of DCA against TDA, {hops} hops");
         for (variant, words) in VARIANTS {
             let [arm, to] = ["dca", "tda"].map(|arm| format!("{variant}/{arm}"));
@@ -79,8 +79,8 @@ pub(super) fn add(points: &Points, all: &mut Reproduced) -> Result<(), Error> {
             all.experiments.push(
                 experiment(id, words.to_owned(), gains)
                     .part(part.as_str())
-                    .published(said)
-                    .tolerance(sign(said))
+                    .published(published)
+                    .tolerance(sign(published))
                     .variant()
                     .unit("%")
                     .setup(setup),

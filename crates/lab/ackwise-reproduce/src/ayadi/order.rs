@@ -34,7 +34,7 @@ pub(super) fn add(points: &Points, all: &mut Reproduced) -> Result<(), Error> {
             row.setup("sim; the chain of Fig. 1, means of ten seeds")
                 .variant()
         };
-        for (id, what, said, metric, places) in [
+        for (id, what, published, metric, places) in [
             (
                 "near",
                 "throughput of DCA against TDA, 2 to 5 hops",
@@ -60,7 +60,7 @@ pub(super) fn add(points: &Points, all: &mut Reproduced) -> Result<(), Error> {
             let gains = points.mean_gains(&dca, &tda, places, metric)?;
             let row = row(id, what, "%", gains);
             all.experiments
-                .push(row.published(said).tolerance(sign(said)));
+                .push(row.published(published).tolerance(sign(published)));
         }
         let wins = points.wins(&dca, &tda, &far, Metric::Throughput)?;
         let what = "hop counts from 6 to 10 at which DCA is faster than TDA";

@@ -99,7 +99,7 @@ fn fu(points: &Points, mac: &str, called: &str, all: &mut Reproduced) -> Result<
 /// Versions of TCP compared: Vegas is said to be the fastest, and SACK to use the least energy.
 fn versions(points: &Points, mac: &str, called: &str, all: &mut Reproduced) -> Result<(), Error> {
     let everywhere = places(&HOPS);
-    for (metric, said, held, who, part) in [
+    for (metric, published, held, subject, part) in [
         (
             Metric::Throughput,
             "more",
@@ -115,22 +115,22 @@ fn versions(points: &Points, mac: &str, called: &str, all: &mut Reproduced) -> R
             "Survey: Heng and Ai-Huang",
         ),
     ] {
-        let title = VERSIONS.iter().find(|(arm, _)| *arm == who);
-        let title = title.map_or(who, |(_, title)| title);
+        let title = VERSIONS.iter().find(|(arm, _)| *arm == subject);
+        let title = title.map_or(subject, |(_, title)| title);
         // Heng and Ai-Huang compared the versions without Vegas.
         let others = VERSIONS
             .iter()
-            .filter(|(arm, _)| *arm != who && *arm != "vegas");
+            .filter(|(arm, _)| *arm != subject && *arm != "vegas");
         for (arm, other) in others {
-            let [ours, theirs] = [who, arm].map(|arm| format!("{mac}/{arm}"));
+            let [ours, theirs] = [subject, arm].map(|arm| format!("{mac}/{arm}"));
             let gains = points.mean_gains(&ours, &theirs, &everywhere, metric)?;
-            let id = format!("survey/{}/{mac}/{who}-to-{arm}", metric.name());
+            let id = format!("survey/{}/{mac}/{subject}-to-{arm}", metric.name());
             let what = format!(
                 "{} of {title} against {other}, 2 to 10 hops{called}",
                 metric.name()
             );
             let row = claim(part, id, what, "%", gains)
-                .published(said)
+                .published(published)
                 .tolerance(held);
             all.experiments.push(on(mac, row));
         }

@@ -130,7 +130,7 @@ impl Sender {
 }
 
 /// How long the transfer took, in seconds; `None` if it did not end.
-fn took(run: &Run) -> Option<f64> {
+fn transfer_time(run: &Run) -> Option<f64> {
     (run.totals.bytes >= FILE_BYTES).then_some(run.totals.duration_s)
 }
 
@@ -152,16 +152,16 @@ fn figure4(outcome: &Outcome, sender: Sender) -> Result<Vec<Experiment>, Error> 
         };
         sender.mark(row.part(part).setup(setup))
     };
-    let whole = took(sender.run(outcome, 0.0)?);
+    let whole = transfer_time(sender.run(outcome, 0.0)?);
     let mut experiments = Vec::new();
     for share in [0.0].iter().chain(&SHARES[..=STABLE]) {
-        let took = took(sender.run(outcome, *share)?);
+        let transfer_time = transfer_time(sender.run(outcome, *share)?);
         let what = format!("{share:.0} % dropped: the curve of 400 MB ends");
         experiments.push(
             row(
                 format!("{share:.0}"),
                 what,
-                took.map(|took| BEFORE_S + took),
+                transfer_time.map(|transfer_time| BEFORE_S + transfer_time),
             )
             .published("41 … 42 s")
             .tolerance(ENDS)
@@ -172,7 +172,9 @@ fn figure4(outcome: &Outcome, sender: Sender) -> Result<Vec<Experiment>, Error> 
             ),
         );
         if *share > 0.0 {
-            let ratio = took.zip(whole).map(|(took, whole)| took / whole);
+            let ratio = transfer_time
+                .zip(whole)
+                .map(|(transfer_time, whole)| transfer_time / whole);
             let what = format!("{share:.0} % dropped: time, of that with all ACKs");
             experiments.push(
                 row(format!("same/{share:.0}"), what, ratio)

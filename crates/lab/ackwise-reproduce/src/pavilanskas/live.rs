@@ -235,10 +235,12 @@ fn transfer(lab: &Lab<'_>, outcome: &Outcome, all: &mut Reproduced) -> Result<()
                  gap, ours do not.",
             ),
         );
-        all.experiments.extend(took(lab, 0, buffer, whole, &part));
+        all.experiments
+            .extend(duration_row(lab, 0, buffer, whole, &part));
         for share in shares(lab, &DROPPED).filter(|share| *share <= WHOLE) {
             let run = at(&format!("dropped-{share}"))?;
-            all.experiments.extend(took(lab, share, buffer, run, &part));
+            all.experiments
+                .extend(duration_row(lab, share, buffer, run, &part));
         }
         all.experiments
             .push(sent_again(lab, outcome, buffer, &part)?);
@@ -264,19 +266,25 @@ fn transfer(lab: &Lab<'_>, outcome: &Outcome, all: &mut Reproduced) -> Result<()
 }
 
 /// How long the transfer took, on engines that run it whole.
-fn took(lab: &Lab<'_>, share: u32, buffer: &str, run: &Run, part: &str) -> Option<Experiment> {
+fn duration_row(
+    lab: &Lab<'_>,
+    share: u32,
+    buffer: &str,
+    run: &Run,
+    part: &str,
+) -> Option<Experiment> {
     if lab.engine() == Engine::Live {
         return None;
     }
     let id = format!("pavilanskas/{}/{buffer}/took-{share}", lab.engine());
     let what = format!("{share} % dropped: 400 MB take");
-    let took: Value = match run.totals.bytes >= FILE_BYTES {
+    let seconds: Value = match run.totals.bytes >= FILE_BYTES {
         true => (FILE_BYTES as f64 * 8.0 / run.totals.goodput_bps).into(),
         false => format!("more than {WHOLE_RUN}").into(),
     };
     let mib = run.totals.bytes as f64 / f64::from(1 << 20);
     let setup = format!("{}; {mib:.0} MiB in {WHOLE_RUN}", lab.engine());
-    let row = Experiment::new(id, what, took)
+    let row = Experiment::new(id, what, seconds)
         .part(part)
         .published(FULL_S)
         .derived()

@@ -61,7 +61,7 @@ const UNITS: [&str; 21] = [
 const MAX_LENGTH: usize = 1000;
 
 /// How much of an expression an error message repeats, in characters.
-const SHOWN: usize = 60;
+const MAX_SHOWN_CHARS: usize = 60;
 
 /// Deepest nesting of parentheses.
 const MAX_DEPTH: usize = 32;
@@ -408,7 +408,7 @@ impl Parser<'_> {
 
 /// A text shortened for an error message.
 fn shortened(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
+    match text.char_indices().nth(MAX_SHOWN_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }

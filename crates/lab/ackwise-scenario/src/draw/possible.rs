@@ -13,7 +13,7 @@ use super::value::{Drawn, Quantity};
 use super::{Definitions, POPULATION, Population, each, of_population, order};
 
 /// Maximum number of values in an error message.
-const LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 
 /// A possible value of a name, or a range of them.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,7 +26,7 @@ enum Piece {
 type Possible = Option<Vec<Piece>>;
 
 /// A case for a value, over all populations in which its definition applies.
-struct Looked {
+struct Exploration {
     on: String,
     value: String,
     possible: Possible,
@@ -36,24 +36,24 @@ struct Looked {
 /// left out on purpose.
 pub(super) fn check_cases(section: &Section<'_>, common: &Definitions, populations: &[Population]) {
     // The key is the place of the value, because several populations may share a definition.
-    let mut looked: BTreeMap<(usize, usize), Looked> = BTreeMap::new();
+    let mut explored: BTreeMap<(usize, usize), Exploration> = BTreeMap::new();
     for population in each(populations) {
         let definitions = of_population(common, population);
         let Some(known) = possible(&definitions, population) else {
             continue;
         };
         for definition in definitions.values() {
-            look(definition, &known, &mut looked);
+            explore(definition, &known, &mut explored);
         }
     }
     for (
         (start, end),
-        Looked {
+        Exploration {
             on,
             value,
             possible,
         },
-    ) in looked
+    ) in explored
     {
         let Some(possible) = possible else { continue };
         if possible.iter().any(|piece| piece.has(&value)) || is_left_out(&value, &possible) {
@@ -106,27 +106,31 @@ fn refusal(on: &str, value: &str, possible: &[Piece]) -> String {
         None if suggested.starts_with("; known") => String::new(),
         None => suggested,
     };
-    let all = possible.iter().take(LISTED).map(Piece::text);
+    let all = possible.iter().take(MAX_LISTED).map(Piece::text);
     let listed = all.collect::<Vec<_>>().join(", ");
-    let more = if possible.len() > LISTED { ", …" } else { "" };
+    let more = if possible.len() > MAX_LISTED {
+        ", …"
+    } else {
+        ""
+    };
     format!(
         "'{on}' is never '{value}', so that this case never applies; it can be {listed}{more}{hint}"
     )
 }
 
 /// Adds the values for which a definition has cases.
-fn look(
+fn explore(
     definition: &Definition,
     known: &BTreeMap<String, Possible>,
-    looked: &mut BTreeMap<(usize, usize), Looked>,
+    explored: &mut BTreeMap<(usize, usize), Exploration>,
 ) {
     let Rule::Case(case) = &definition.rule else {
         return;
     };
     let here = known.get(&case.on).cloned().flatten();
     for (value, span) in &case.spans {
-        let found = looked.entry((span.start, span.end));
-        let found = found.or_insert_with(|| Looked {
+        let found = explored.entry((span.start, span.end));
+        let found = found.or_insert_with(|| Exploration {
             on: case.on.clone(),
             value: value.clone(),
             possible: Some(Vec::new()),
@@ -134,7 +138,7 @@ fn look(
         found.possible = join(found.possible.take(), here.clone());
     }
     for inner in case.inner() {
-        look(inner, known, looked);
+        explore(inner, known, explored);
     }
 }
 

@@ -103,16 +103,16 @@ pub(super) fn check_cc(section: &Section<'_>, anew: &Definitions, redrawn: &[Red
         section.error(&definition.span, message);
         return;
     }
-    let mut told: Vec<&Span> = Vec::new();
+    let mut reported: Vec<&Span> = Vec::new();
     for one in redrawn {
         let (Some(definition), Some(other)) = (one.definitions.get("cc"), one.behind("cc")) else {
             continue;
         };
         // Several populations may share a definition.
-        if told.contains(&&definition.span) {
+        if reported.contains(&&definition.span) {
             continue;
         }
-        told.push(&definition.span);
+        reported.push(&definition.span);
         let message = format!(
             "'cc' depends on '{other}', which differs between the repeats of a point; they have \
              one congestion control"

@@ -9,7 +9,7 @@ use crate::tcp::congestion_controls;
 
 /// Kernel parameters that ask for what the simulator does anyway: each connection starts
 /// without metrics of others, and advertises the MSS that it has.
-const AS_IT_IS: [(&str, &str); 2] = [
+const BUILT_IN_SYSCTLS: [(&str, &str); 2] = [
     ("net.ipv4.tcp_no_metrics_save", "1"),
     ("net.ipv4.route.min_adv_mss", "48"),
 ];
@@ -54,7 +54,7 @@ pub fn check(scenario: &Scenario, runs: &[RunSpec]) -> Result<(), SimError> {
     }
     for node in &scenario.nodes {
         let foreign = |(name, value): &(&String, &String)| {
-            !AS_IT_IS.contains(&(name.as_str(), value.as_str()))
+            !BUILT_IN_SYSCTLS.contains(&(name.as_str(), value.as_str()))
         };
         if let Some((name, _)) = node.sysctl.iter().find(foreign) {
             return Err(SimError::at(

@@ -34,7 +34,7 @@ impl<'a> Plan<'a> {
 
     /// The lines of a path with the fewest hops; it passes through no host.
     fn path(&self, from: usize, to: usize) -> Option<Vec<usize>> {
-        let mut came: Vec<Option<(usize, usize)>> = vec![None; self.out.len()];
+        let mut predecessors: Vec<Option<(usize, usize)>> = vec![None; self.out.len()];
         let mut queue = VecDeque::from([from]);
         while let Some(at) = queue.pop_front() {
             if at == to {
@@ -44,8 +44,8 @@ impl<'a> Plan<'a> {
                 continue;
             }
             for &(line, next) in &self.out[at] {
-                if next != from && came[next].is_none() {
-                    came[next] = Some((line, at));
+                if next != from && predecessors[next].is_none() {
+                    predecessors[next] = Some((line, at));
                     queue.push_back(next);
                 }
             }
@@ -53,7 +53,7 @@ impl<'a> Plan<'a> {
         let mut path = Vec::new();
         let mut at = to;
         while at != from {
-            let (line, before) = came[at]?;
+            let (line, before) = predecessors[at]?;
             path.push(line);
             at = before;
         }

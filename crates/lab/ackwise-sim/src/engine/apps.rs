@@ -66,7 +66,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         chunks.begun.push(Transfer {
             bytes: chunks.bytes,
             began: self.now,
-            took: None,
+            duration: None,
         });
         let chunk = Supply::Bytes(chunks.bytes);
         self.connections[number].source.supply(chunk, self.now);
@@ -92,7 +92,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         transfers.begun.push(Transfer {
             bytes,
             began: now,
-            took: None,
+            duration: None,
         });
         let number = self.open(app, flow, template, role as u32, bytes);
         let connection = &mut self.connections[number];
@@ -130,7 +130,7 @@ impl<S: Source, R: Sink> Network<S, R> {
             Kind::Short(transfers) => {
                 connection.goal = u64::MAX;
                 let transfer = &mut transfers.begun[role];
-                transfer.took = Some(now - transfer.began);
+                transfer.duration = Some(now - transfer.began);
             }
             Kind::Chunks(chunks) => {
                 // One arrival may complete several chunks.
@@ -151,7 +151,7 @@ impl<S: Source, R: Sink> Network<S, R> {
                 connection.goal += exchanges.response;
                 let pair = &mut exchanges.pairs[role / 2];
                 let transfer = &mut exchanges.begun[pair.current];
-                transfer.took = Some(now - transfer.began);
+                transfer.duration = Some(now - transfer.began);
                 match &mut pair.left {
                     Some(0) => return,
                     Some(left) => *left -= 1,

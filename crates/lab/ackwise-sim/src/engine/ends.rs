@@ -1,7 +1,7 @@
 //! How the two ends of a connection are driven.
 
 use super::Network;
-use crate::connection::{ALONE, Connection};
+use crate::connection::{Connection, NO_PEER};
 use crate::count::Watched;
 use crate::endpoint::{Sink, Source};
 use crate::packet::{Direction, Flags, FlowId, Packet};
@@ -75,11 +75,11 @@ impl<S: Source, R: Sink> Network<S, R> {
     #[cold]
     fn arrive_loaded(&mut self, number: usize, handle: PacketHandle) {
         let peer = self.peer(number);
-        let told = Flags::ACK | Flags::ECE | Flags::TIMESTAMPS;
+        let reported = Flags::ACK | Flags::ECE | Flags::TIMESTAMPS;
         let ack = Packet {
             flow: FlowId(peer as u32),
             direction: Direction::Ack,
-            flags: handle.flags & told,
+            flags: handle.flags & reported,
             ..*handle
         };
         self.connections[peer].source.on_packet(&ack, self.now);
@@ -133,7 +133,7 @@ impl<S: Source, R: Sink> Network<S, R> {
                 if connection.first == NEVER {
                     connection.first = self.now;
                 }
-                if connection.peer != ALONE {
+                if connection.peer != NO_PEER {
                     self.load(number);
                 }
             }
@@ -165,7 +165,7 @@ impl<S: Source, R: Sink> Network<S, R> {
             if !sink.transmit_into(self.pool.place(), self.now) {
                 break;
             }
-            if self.connections[number].peer != ALONE {
+            if self.connections[number].peer != NO_PEER {
                 self.number_ack(number);
             }
             let route = self.connections[number].routes[1];
@@ -229,7 +229,7 @@ impl<S: Source, R: Sink> Network<S, R> {
             goal,
             app: app as u32,
             role,
-            peer: ALONE,
+            peer: NO_PEER,
             await_end: false,
             shift: made.shift,
             first: NEVER,

@@ -35,7 +35,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         let is_tcp = !handle.flags.contains(Flags::UDP);
         let is_for = is_tcp && policy.is_for(self.connections[whose].flow);
         if side == Side::Acks && !(is_for && handle.direction == Direction::Ack) {
-            policy.other_leaves(handle.wire_len, self.now);
+            policy.count_other(handle.wire_len, self.now);
         }
         if !is_for {
             return Some(handle);
@@ -49,8 +49,8 @@ impl<S: Source, R: Sink> Network<S, R> {
                 if let Some(first) = carried.first {
                     self.past_interface(interface_policy, first);
                 }
-                if let Some(gone) = carried.gone {
-                    self.retire(gone);
+                if let Some(superseded) = carried.superseded {
+                    self.retire(superseded);
                 }
             }
             _ => {}
@@ -71,8 +71,8 @@ impl<S: Source, R: Sink> Network<S, R> {
         if let Some(first) = outcome.first {
             self.past_interface(interface_policy, first);
         }
-        if let Some(gone) = outcome.gone {
-            self.retire(gone);
+        if let Some(superseded) = outcome.superseded {
+            self.retire(superseded);
         }
         if let Some(at) = deadline {
             self.arm_hold(interface_policy, number, at);
@@ -96,7 +96,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         {
             self.enqueue(hop, handle);
         } else {
-            self.go_on(handle);
+            self.send_to_next_hop(handle);
         }
     }
 

@@ -63,14 +63,14 @@ impl AckRateState {
     /// The rate to request, if it differs from the last request. No ACK covers more than a window. A
     /// change by less than a quarter is not worth an option, unless it reaches the aim.
     fn next(&self, rate: scenario::AckRate, windows: Windows) -> Option<u8> {
-        let aim = match rate {
+        let target = match rate {
             scenario::AckRate::Segments(segments) => u64::from(segments),
             scenario::AckRate::PerWindow(acks) => windows.congestion / u64::from(acks.max(1)),
         };
         let most = windows.congestion.min(windows.offered);
-        let segments = aim.min(most).clamp(1, u64::from(AckRate::MOST));
+        let segments = target.min(most).clamp(1, u64::from(AckRate::MOST));
         let asked = u64::from(self.asked);
-        let fixed = matches!(rate, scenario::AckRate::Segments(_)) && segments == aim;
+        let fixed = matches!(rate, scenario::AckRate::Segments(_)) && segments == target;
         let changed = match self.asked {
             // Without a request a receiver acknowledges every second segment (RFC 5681 §4.2).
             0 => segments > 2 || fixed && segments == 1,
@@ -130,8 +130,8 @@ mod tests {
     fn a_request_is_repeated_until_it_is_acknowledged() {
         let mut state = capable();
         for end in [1000, 2000, 3000] {
-            let said = state.on_segment(&FIXED, windows(100), end, false);
-            assert_eq!(said, Some(AckRate::Every(16)));
+            let option = state.on_segment(&FIXED, windows(100), end, false);
+            assert_eq!(option, Some(AckRate::Every(16)));
         }
         let last = state.on_segment(&FIXED, windows(100), 3500, true);
         assert_eq!(
@@ -149,23 +149,27 @@ mod tests {
     #[test]
     fn no_more_than_a_window_is_asked_for() {
         let mut state = capable();
-        let mut said = |congestion, offered, end| {
+        let mut option = |congestion, offered, end| {
             let windows = Windows {
                 congestion,
                 offered,
             };
-            let said = state.on_segment(&FIXED, windows, end, false);
+            let option = state.on_segment(&FIXED, windows, end, false);
             state.on_ack(end);
-            said
+            option
         };
-        assert_eq!(said(10, 1000, 1), Some(AckRate::Every(10)));
-        assert_eq!(said(11, 1000, 2), None, "the change is less than a quarter");
-        assert_eq!(said(13, 1000, 3), Some(AckRate::Every(13)));
-        assert_eq!(said(15, 1000, 4), None);
-        assert_eq!(said(200, 1000, 5), Some(AckRate::Every(16)), "the aim");
-        assert_eq!(said(200, 6, 6), Some(AckRate::Every(6)));
-        assert_eq!(said(1, 1000, 7), Some(AckRate::Every(1)), "a timeout");
-        assert_eq!(said(2, 1000, 8), Some(AckRate::Every(2)));
+        assert_eq!(option(10, 1000, 1), Some(AckRate::Every(10)));
+        assert_eq!(
+            option(11, 1000, 2),
+            None,
+            "the change is less than a quarter"
+        );
+        assert_eq!(option(13, 1000, 3), Some(AckRate::Every(13)));
+        assert_eq!(option(15, 1000, 4), None);
+        assert_eq!(option(200, 1000, 5), Some(AckRate::Every(16)), "the aim");
+        assert_eq!(option(200, 6, 6), Some(AckRate::Every(6)));
+        assert_eq!(option(1, 1000, 7), Some(AckRate::Every(1)), "a timeout");
+        assert_eq!(option(2, 1000, 8), Some(AckRate::Every(2)));
     }
 
     #[test]
@@ -174,24 +178,24 @@ mod tests {
             rate: Some(scenario::AckRate::Segments(1)),
             immediate: false,
         };
-        let said = capable().on_segment(&each, windows(10), 1000, false);
-        assert_eq!(said, Some(AckRate::Every(1)));
+        let option = capable().on_segment(&each, windows(10), 1000, false);
+        assert_eq!(option, Some(AckRate::Every(1)));
     }
 
     #[test]
     fn a_share_of_the_window_follows_it() {
         let mut state = capable();
-        let mut said = |congestion| {
-            let said = state.on_segment(&SHARE, windows(congestion), congestion, true);
+        let mut option = |congestion| {
+            let option = state.on_segment(&SHARE, windows(congestion), congestion, true);
             state.on_ack(u64::MAX);
-            said
+            option
         };
-        assert_eq!(said(10), None, "two segments need no request");
-        assert_eq!(said(16), Some(AckRate::Every(4)));
-        assert_eq!(said(19), None);
-        assert_eq!(said(20), Some(AckRate::Every(5)));
-        assert_eq!(said(2000), Some(AckRate::Every(127)), "seven bits");
-        assert_eq!(said(1000), None);
-        assert_eq!(said(40), Some(AckRate::Every(10)));
+        assert_eq!(option(10), None, "two segments need no request");
+        assert_eq!(option(16), Some(AckRate::Every(4)));
+        assert_eq!(option(19), None);
+        assert_eq!(option(20), Some(AckRate::Every(5)));
+        assert_eq!(option(2000), Some(AckRate::Every(127)), "seven bits");
+        assert_eq!(option(1000), None);
+        assert_eq!(option(40), Some(AckRate::Every(10)));
     }
 }

@@ -55,7 +55,7 @@ impl CongestionWindow {
         let mss = u64::from(c.mss);
         match c.growth {
             Growth::PerAck if self.in_slow_start() => self.cwnd += mss,
-            Growth::PerAck => self.creep(mss),
+            Growth::PerAck => self.grow_linearly(mss),
             Growth::PerSegment => {
                 let left = self.slow_start(acked.div_ceil(mss) * mss) / mss;
                 if left > 0 {
@@ -67,7 +67,7 @@ impl CongestionWindow {
                     if self.in_slow_start() {
                         self.cwnd += mss;
                     } else {
-                        self.creep(mss);
+                        self.grow_linearly(mss);
                     }
                 }
             }
@@ -102,7 +102,7 @@ impl CongestionWindow {
     }
 
     /// Grows by a fraction of a segment, `cwnd += 1/cwnd` in segments.
-    fn creep(&mut self, mss: u64) {
+    fn grow_linearly(&mut self, mss: u64) {
         let sum = self.frac + (mss * mss) as f64 / (self.cwnd as f64 + self.frac);
         self.cwnd += sum as u64;
         self.frac = sum - (sum as u64) as f64;

@@ -16,8 +16,8 @@ const DELACK_MAX: Nanos = 200 * MS;
 /// estimate keeps the initial value.
 const RTO: Nanos = 1_000 * MS;
 /// Linux: quick ACKs after a duplicate, and after a mark.
-const QUICK_DUPLICATE: u32 = 16;
-const QUICK_MARK: u32 = 2;
+const QUICK_ACKS_AFTER_DUPLICATE: u32 = 16;
+const QUICK_ACKS_AFTER_MARK: u32 = 2;
 /// Linux: this many duplicate ACKs are not delayed. After them one ACK stands for at most
 /// `COMPRESSED` duplicates, for up to a 20th of the round trip, 1 ms at most, plus the timer's slack.
 const PLAIN_DUPLICATES: u32 = 3;
@@ -143,11 +143,11 @@ impl DelayedAck {
             self.quick |= 1;
         }
         if seen.arrival == Arrival::Duplicate {
-            self.quick = self.quick.max(QUICK_DUPLICATE.min(c.quick_acks));
+            self.quick = self.quick.max(QUICK_ACKS_AFTER_DUPLICATE.min(c.quick_acks));
             self.conversing = false;
             self.ato = ATO_MIN;
         } else if seen.marked {
-            self.quick = self.quick.max(QUICK_MARK.min(c.quick_acks));
+            self.quick = self.quick.max(QUICK_ACKS_AFTER_MARK.min(c.quick_acks));
         }
     }
 
@@ -211,7 +211,7 @@ impl DelayedAck {
 
     /// Data of the other direction carried the ACK. Linux then sees a conversation, in which
     /// ACKs need not be quick.
-    pub fn on_ack_ridden(&mut self) {
+    pub fn on_ack_piggybacked(&mut self) {
         self.on_ack_sent();
         self.conversing = true;
     }

@@ -132,7 +132,7 @@ impl Reassembly {
     }
 
     /// An ACK left with the blocks: a DSACK is reported once.
-    pub fn told(&mut self) {
+    pub fn on_ack_sent(&mut self) {
         self.twice = None;
     }
 }

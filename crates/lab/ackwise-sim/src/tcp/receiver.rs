@@ -338,7 +338,7 @@ impl Receiver {
                 let mut p = self.packet(Flags::SYN | Flags::ACK, now);
                 if self.config.knows_ack_rate {
                     match self.may_be_asked {
-                        Some(AckOption::Rate(AckRate::Capable)) => p.say(AckRate::Capable),
+                        Some(AckOption::Rate(AckRate::Capable)) => p.set_ack_rate(AckRate::Capable),
                         Some(AckOption::Permitted) => p.permit_ratio(),
                         _ => {}
                     }
@@ -393,7 +393,7 @@ impl Receiver {
     #[inline]
     fn write_ack(&mut self, packet: &mut Packet, now: Nanos) {
         self.write_candidate(packet, now);
-        self.data.told();
+        self.data.on_ack_sent();
         let number = self.data.next();
         self.stats.acks += 1;
         self.stats.dup_acks += u64::from(self.last_ack == Some(number));
@@ -411,7 +411,7 @@ impl Receiver {
 
     /// The FIN of the other direction, which also acknowledges the data.
     fn fin_ack(&mut self, now: Nanos) -> Packet {
-        self.data.told();
+        self.data.on_ack_sent();
         self.delack.on_ack_sent();
         self.last_ack = Some(self.data.next());
         let ece = if self.ece { Flags::ECE } else { Flags::empty() };
@@ -428,8 +428,8 @@ impl Receiver {
             self.owed = Owed::Nothing;
         }
         let p = self.ack_packet(now);
-        self.data.told();
-        self.delack.on_ack_ridden();
+        self.data.on_ack_sent();
+        self.delack.on_ack_piggybacked();
         self.last_ack = Some(p.ack);
         self.with_stack(|_, stack, policy| stack.left(policy, &p, now));
         Some(p)

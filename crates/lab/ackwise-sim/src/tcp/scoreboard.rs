@@ -176,7 +176,7 @@ impl Scoreboard {
     }
 
     /// Clears all loss marks.
-    pub fn forgive(&mut self) {
+    pub fn clear_lost(&mut self) {
         for seg in &mut self.segs {
             seg.mark -= Mark::LOST;
         }

@@ -191,11 +191,11 @@ impl Sender {
         tcb.edge = p.window;
         tcb.offered = p.window;
         tcb.tsrecent = p.tsval;
-        let said = p.ack_option();
+        let option = p.ack_option();
         tcb.ack_rate
-            .on_syn_ack(said == Some(AckOption::Rate(AckRate::Capable)));
+            .on_syn_ack(option == Some(AckOption::Rate(AckRate::Capable)));
         if let Some(ratio) = &mut tcb.ack_ratio {
-            ratio.on_syn_ack(said == Some(AckOption::Permitted));
+            ratio.on_syn_ack(option == Some(AckOption::Permitted));
         }
         tcb.renew_burst();
         self.recovery.on_established(tcb, now);
@@ -335,7 +335,7 @@ impl Sender {
         *packet = self.tcb.packet(flag, self.tcb.max, 0, now);
         if flag == Flags::SYN {
             if self.tcb.config.ack_rate.is_some() {
-                packet.say(AckRate::Capable);
+                packet.set_ack_rate(AckRate::Capable);
             } else if self.tcb.ack_ratio.is_some() {
                 packet.permit_ratio();
             }
@@ -469,8 +469,8 @@ impl Sender {
             offered: tcb.offered / mss,
         };
         let end = packet.seq + u64::from(packet.payload);
-        if let Some(said) = tcb.ack_rate.on_segment(request, windows, end, last) {
-            packet.say(said);
+        if let Some(option) = tcb.ack_rate.on_segment(request, windows, end, last) {
+            packet.set_ack_rate(option);
         }
     }
 }
@@ -516,6 +516,6 @@ fn tell_ack_ratio(tcb: &mut Tcb, packet: &mut Packet) {
         ratio.on_retransmission(max);
     }
     if let Some(segments) = ratio.on_segment(end, window, mss) {
-        packet.say_ratio(segments);
+        packet.set_ack_ratio(segments);
     }
 }

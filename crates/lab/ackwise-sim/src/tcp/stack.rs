@@ -96,11 +96,11 @@ impl Stack {
             self.asked.on_bit(flow, &seen);
         }
         if policy.obey_ack_rate
-            && let Some(said) = p.ack_option()
+            && let Some(option) = p.ack_option()
         {
-            match said {
-                AckOption::Rate(said) => {
-                    self.asked.on_data(flow, &seen, said);
+            match option {
+                AckOption::Rate(option) => {
+                    self.asked.on_data(flow, &seen, option);
                 }
                 AckOption::Ratio(segments) => self.asked.on_ratio(segments),
                 AckOption::Permitted => {}

@@ -11,7 +11,7 @@ use crate::programs::selftest::{OBJECT, constant};
 use crate::programs::{ACKS, DATA, Object, Programs, SETUP, map};
 use crate::{Error, Options, sys};
 
-const TICK: &str = "ackwise_tick";
+const TICK_PROGRAM: &str = "ackwise_tick";
 
 /// Offsets in `struct __sk_buff` of the fields that a test run uses.
 const MARK: usize = 8;
@@ -19,7 +19,7 @@ const CB: usize = 48;
 const GSO_SIZE: usize = 176;
 const CONTEXT: usize = 192;
 /// The maximum growth of a frame: the headers of another one with all options.
-const ROOM: usize = 128;
+const MAX_GROWTH: usize = 128;
 
 /// The bytes of a `struct aw_handshake`.
 type Handshake = [u8; size_of::<sys::aw_handshake>()];
@@ -95,7 +95,7 @@ impl Scripted {
             ..Default::default()
         });
         let object = Object {
-            programs: &[ACKS, DATA, SETUP, TICK],
+            programs: &[ACKS, DATA, SETUP, TICK_PROGRAM],
             global: Some(("selftest", &global)),
             ..OBJECT
         };
@@ -108,7 +108,7 @@ impl Scripted {
             flow,
             classes,
         };
-        scripted.say(Default::default())?;
+        scripted.write_control(Default::default())?;
         Ok(scripted)
     }
 
@@ -117,8 +117,8 @@ impl Scripted {
     ///
     /// # Errors
     /// If the map cannot be written.
-    pub fn say_shared(&mut self, shared_us: u32, until: u64) -> Result<(), Error> {
-        self.say(sys::aw_control {
+    pub fn set_shared(&mut self, shared_us: u32, until: u64) -> Result<(), Error> {
+        self.write_control(sys::aw_control {
             shared_until_ns: until,
             shared_us,
             ..Default::default()
@@ -130,14 +130,14 @@ impl Scripted {
     ///
     /// # Errors
     /// If the map cannot be written.
-    pub fn say_busy(&mut self, busy_cpus: [u32; sys::AW_BUSY_CPUS as usize]) -> Result<(), Error> {
-        self.say(sys::aw_control {
+    pub fn set_busy(&mut self, busy_cpus: [u32; sys::AW_BUSY_CPUS as usize]) -> Result<(), Error> {
+        self.write_control(sys::aw_control {
             busy_cpus,
             ..Default::default()
         })
     }
 
-    fn say(&mut self, control: sys::aw_control) -> Result<(), Error> {
+    fn write_control(&mut self, control: sys::aw_control) -> Result<(), Error> {
         let control = sys::aw_control {
             alive_until_ns: u64::MAX,
             ..control
@@ -182,7 +182,7 @@ impl Scripted {
     /// # Errors
     /// If the program cannot be run.
     pub fn tick(&mut self) -> Result<Vec<sys::aw_emit>, Error> {
-        self.run_program(TICK, &[0; 64], Context::default())?;
+        self.run_program(TICK_PROGRAM, &[0; 64], Context::default())?;
         let mut ring = RingBuf::try_from(map(&mut self.programs.bpf, "emissions")?)?;
         let mut emissions = Vec::new();
         while let Some(item) = ring.next() {
@@ -206,7 +206,7 @@ impl Scripted {
         let tag = context.tag.map_or(0, Tag::word);
         before[CB..CB + 4].copy_from_slice(&tag.to_ne_bytes());
         let mut after = [0; CONTEXT];
-        let mut left = vec![0; frame.len() + ROOM];
+        let mut left = vec![0; frame.len() + MAX_GROWTH];
         let mut options = TestRunOptions::new();
         options.data_in = Some(frame);
         options.ctx_in = Some(&before);

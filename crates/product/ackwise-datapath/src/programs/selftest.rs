@@ -14,19 +14,27 @@ use aya::maps::{Array, HashMap};
 use crate::programs::{ACKS, BACK, DATA, Object, Programs, SETUP, map};
 use crate::{Error, Options};
 
-const EMPTY: &str = "ackwise_empty";
-const REPLAY: &str = "ackwise_replay";
-const CONTEND: &str = "ackwise_contend";
-const BOX: &str = "ackwise_box";
-const COUNT: [&str; 3] = ["ackwise_count_0", "ackwise_count_1", "ackwise_count_2"];
+const EMPTY_PROGRAM: &str = "ackwise_empty";
+const REPLAY_PROGRAM: &str = "ackwise_replay";
+const CONTEND_PROGRAM: &str = "ackwise_contend";
+const BOX_PROGRAM: &str = "ackwise_box";
+const COUNT_PROGRAMS: [&str; 3] = ["ackwise_count_0", "ackwise_count_1", "ackwise_count_2"];
 
 /// How long the locks stay free between two rounds.
-const FREE_TIME: Duration = Duration::from_micros(200);
+const UNLOCKED_TIME: Duration = Duration::from_micros(200);
 
 /// The datapath and the programs for tests.
 pub(crate) const OBJECT: Object<'static> = Object {
     bytes: sys::OBJECT,
-    programs: &[ACKS, DATA, BACK, SETUP, EMPTY, REPLAY, CONTEND],
+    programs: &[
+        ACKS,
+        DATA,
+        BACK,
+        SETUP,
+        EMPTY_PROGRAM,
+        REPLAY_PROGRAM,
+        CONTEND_PROGRAM,
+    ],
     global: None,
 };
 
@@ -80,7 +88,7 @@ impl Programs {
         let mut options = Options::new("", policy);
         (options.max_flows, options.slots) = (64, 1);
         let object = Object {
-            programs: &[REPLAY],
+            programs: &[REPLAY_PROGRAM],
             ..OBJECT
         };
         Self::load_object(&options, &options.to_bpf_unattached(), &object)
@@ -97,7 +105,7 @@ impl Programs {
         let bytes = unsafe {
             std::slice::from_raw_parts(std::ptr::from_ref(&raw).cast::<u8>(), size_of_val(&raw))
         };
-        self.run(REPLAY, bytes, 1)?;
+        self.run(REPLAY_PROGRAM, bytes, 1)?;
         let map: Array<_, sys::aw_replay> = Array::try_from(map(&mut self.bpf, "replays")?)?;
         let verdict = map.get(&0, 0)?.verdict;
         Ok(Verdict::from_raw(verdict.kind, verdict.hold_us))
@@ -133,7 +141,7 @@ impl Programs {
 
     /// Takes the locks of all flows for longer than a program waits for one.
     pub(crate) fn contend_locks(&self) -> Result<(), Error> {
-        self.run(CONTEND, &[0; 64], 1).map(|_| ())
+        self.run(CONTEND_PROGRAM, &[0; 64], 1).map(|_| ())
     }
 }
 
@@ -184,8 +192,8 @@ impl AckBox {
     /// # Errors
     /// If the kernel refuses it.
     pub fn attach(options: &AttachOptions<'_>) -> Result<Self, Error> {
-        let mut programs = beside_the_datapath(&[SETUP, BOX])?;
-        let attachment = Attachment::attach(&mut programs.bpf, BOX, options)?;
+        let mut programs = beside_the_datapath(&[SETUP, BOX_PROGRAM])?;
+        let attachment = Attachment::attach(&mut programs.bpf, BOX_PROGRAM, options)?;
         Ok(Self {
             programs,
             _attachment: attachment,
@@ -242,8 +250,13 @@ impl AckCounter {
     /// # Errors
     /// If the kernel refuses it.
     pub fn attach(nth: usize, options: &AttachOptions<'_>) -> Result<Self, Error> {
-        let mut programs = beside_the_datapath(&[SETUP, COUNT[0], COUNT[1], COUNT[2]])?;
-        let attachment = Attachment::attach(&mut programs.bpf, COUNT[nth], options)?;
+        let mut programs = beside_the_datapath(&[
+            SETUP,
+            COUNT_PROGRAMS[0],
+            COUNT_PROGRAMS[1],
+            COUNT_PROGRAMS[2],
+        ])?;
+        let attachment = Attachment::attach(&mut programs.bpf, COUNT_PROGRAMS[nth], options)?;
         Ok(Self {
             programs,
             attachment,
@@ -282,7 +295,7 @@ impl LockContention {
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) && once() {
-                std::thread::sleep(FREE_TIME);
+                std::thread::sleep(UNLOCKED_TIME);
             }
         });
         Self {

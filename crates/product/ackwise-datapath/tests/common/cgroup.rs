@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{fs, process};
 
-use ackwise_datapath::AckRateAsker;
+use ackwise_datapath::AckRateRequester;
 
 use super::{run_command, time_is_virtual};
 
@@ -15,10 +15,10 @@ pub struct Cgroup {
 
 impl Cgroup {
     pub fn enter() -> Cgroup {
-        if time_is_virtual() && AckRateAsker::root().is_err() {
+        if time_is_virtual() && AckRateRequester::root().is_err() {
             run_command("mount", "-t cgroup2 none /mnt");
         }
-        let root = AckRateAsker::root().unwrap_or_else(|e| panic!("{e}"));
+        let root = AckRateRequester::root().unwrap_or_else(|e| panic!("{e}"));
         let own = fs::read_to_string("/proc/self/cgroup").expect("cgroups");
         let own = own.lines().find_map(|line| line.strip_prefix("0::/"));
         let before = root.join(own.expect("version 2"));

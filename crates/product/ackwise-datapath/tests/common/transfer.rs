@@ -49,14 +49,14 @@ impl Transfer {
         unsafe {
             let mut info: libc::tcp_info = zeroed();
             let mut len = size_of::<libc::tcp_info>() as u32;
-            let told = libc::getsockopt(
+            let result = libc::getsockopt(
                 self.from.as_raw_fd(),
                 libc::IPPROTO_TCP,
                 libc::TCP_INFO,
                 (&raw mut info).cast(),
                 &raw mut len,
             );
-            assert_eq!(told, 0);
+            assert_eq!(result, 0);
             info
         }
     }

@@ -5,7 +5,7 @@ use ackwise_datapath::Tag;
 use ackwise_rng::Rng;
 
 use crate::frames::{Ip, Tcp, insert_tag};
-use crate::script::{Script, Step, What};
+use crate::script::{Action, Script, Step};
 
 const US: u64 = 1000;
 const MS: u64 = 1000 * US;
@@ -201,7 +201,7 @@ impl Peer {
     }
 
     /// Changes the contents of its ACKs from now on.
-    fn twist(&mut self, rng: &mut Rng) {
+    fn corrupt(&mut self, rng: &mut Rng) {
         match rng.below(6) {
             0 | 1 => self.ecn ^= ECE,
             2 => self.counters = rng.below(4) as usize,
@@ -326,11 +326,11 @@ pub fn script(seed: u64, policy: &str, position: &'static str, ethernet: bool) -
         let which = rng.below(peers.len() as u64) as usize;
         let peer = &mut peers[which];
         if rng.below(20) == 0 {
-            peer.twist(&mut rng);
+            peer.corrupt(&mut rng);
         }
         let mut what = match rng.below(odd) {
-            _ if rng.below(16) == 0 => What::Tick,
-            _ if rng.below(16) == 0 => What::Return(rng.below(8) as usize),
+            _ if rng.below(16) == 0 => Action::Tick,
+            _ if rng.below(16) == 0 => Action::Return(rng.below(8) as usize),
             0 => one(&mut rng, peer),
             _ if peer.next == peer.acked || rng.below(3) == 0 => {
                 let payload = peer.mss;
@@ -363,7 +363,7 @@ fn warm_up(rng: &mut Rng, peer: &mut Peer, steps: &mut Vec<Step>) {
     let outer = peer.outer;
     let mut push = |wait, acks, bytes| {
         let mut what = frame(acks, bytes);
-        if let What::Frame { tag, .. } = &mut what {
+        if let Action::Frame { tag, .. } = &mut what {
             *tag = outer;
         }
         steps.push(Step { wait, what });
@@ -379,8 +379,8 @@ fn warm_up(rng: &mut Rng, peer: &mut Peer, steps: &mut Vec<Step>) {
     }
 }
 
-fn frame(acks: bool, bytes: Vec<u8>) -> What {
-    What::Frame {
+fn frame(acks: bool, bytes: Vec<u8>) -> Action {
+    Action::Frame {
         acks,
         gso_size: 0,
         mark: 0,
@@ -390,8 +390,8 @@ fn frame(acks: bool, bytes: Vec<u8>) -> What {
 }
 
 /// Puts the outermost tag beside a frame, or occasionally into it.
-fn tag(rng: &mut Rng, outer: Option<Tag>, what: &mut What) {
-    let (Some(outer), What::Frame { tag, bytes, .. }) = (outer, what) else {
+fn tag(rng: &mut Rng, outer: Option<Tag>, what: &mut Action) {
+    let (Some(outer), Action::Frame { tag, bytes, .. }) = (outer, what) else {
         return;
     };
     if rng.below(10) > 0 || bytes.len() < 14 {
@@ -401,13 +401,13 @@ fn tag(rng: &mut Rng, outer: Option<Tag>, what: &mut What) {
     insert_tag(bytes, outer);
 }
 
-fn one(rng: &mut Rng, peer: &mut Peer) -> What {
+fn one(rng: &mut Rng, peer: &mut Peer) -> Action {
     let mss = peer.mss;
     let mut what = match rng.below(100) {
         0..30 => {
             let payload = mss * (1 + rng.below(2) as u32);
             let mut what = frame(false, peer.data(rng, payload.min(1400), 0));
-            if let What::Frame { gso_size, .. } = &mut what {
+            if let Action::Frame { gso_size, .. } = &mut what {
                 *gso_size = if rng.below(3) == 0 { mss } else { 0 };
             }
             what
@@ -429,10 +429,10 @@ fn one(rng: &mut Rng, peer: &mut Peer) -> What {
             let flags = [SYN, SYN | ACK, RST, FIN | ACK][rng.below(4) as usize];
             frame(acks, peer.syn(rng, acks, flags))
         }
-        85..90 => What::Tick,
-        _ => What::Return(rng.below(8) as usize),
+        85..90 => Action::Tick,
+        _ => Action::Return(rng.below(8) as usize),
     };
-    if let What::Frame {
+    if let Action::Frame {
         bytes, mark, acks, ..
     } = &mut what
     {

@@ -7,9 +7,9 @@ use ackwise_datapath::{Tag, sys};
 use ackwise_headers::checksum;
 use ackwise_policy::{Flow, FlowConfig, Handshake, LinkKind, ParseError, Segment, Verdict, parse};
 
-pub const PASSES: u32 = u32::MAX; // TCX_NEXT
+pub const TCX_NEXT: u32 = u32::MAX; // TCX_NEXT
 pub const DROPPED: u32 = 2; // TC_ACT_SHOT
-pub const VANISHES: u32 = 7; // TC_ACT_REDIRECT
+pub const TC_ACT_REDIRECT: u32 = 7; // TC_ACT_REDIRECT
 
 /// Bits of `aw_handshake.flags` that the echo of `acc` uses besides those of the policy.
 pub const WITHOUT_ECN: u16 = 1 << 8;
@@ -127,7 +127,7 @@ struct Slot {
     packet: Vec<u8>,
 }
 
-pub struct Kept {
+pub struct HeldAck {
     pub flow: Flow,
     /// When tracking started.
     first: u64,
@@ -182,7 +182,7 @@ pub struct Setup {
 pub struct Model {
     setup: Setup,
     pub now: u64,
-    pub flows: HashMap<Key, Kept>,
+    pub flows: HashMap<Key, HeldAck>,
     handshakes: HashMap<Key, (Handshake, u16)>,
     slots: BTreeMap<u64, Slot>,
     /// Deadline, slot and hold in FIFOs: first the FIFO of ACKs that must come back, then those of
@@ -233,7 +233,7 @@ impl Model {
         if self.setup.at_sender {
             DROPPED
         } else {
-            VANISHES
+            TC_ACT_REDIRECT
         }
     }
 
@@ -283,10 +283,10 @@ impl Model {
             && self.flows.get(key).is_some_and(|f| f.echo == WITHOUT_ECN)
     }
 
-    fn look_at(&mut self, packet: &Packet<'_>, acks: bool) -> Done {
+    fn process(&mut self, packet: &Packet<'_>, acks: bool) -> Done {
         let segment = self.read(packet.frame);
         Done {
-            verdict: PASSES,
+            verdict: TCX_NEXT,
             mark: packet.mark,
             segment,
             key: segment.ok().map(|s| Key::of(&s, packet, acks)),
@@ -297,7 +297,7 @@ impl Model {
     }
 
     pub fn on_data(&mut self, packet: &Packet<'_>) -> Done {
-        let mut done = self.look_at(packet, false);
+        let mut done = self.process(packet, false);
         let (segment, key) = (done.segment, done.key);
         let (Ok(mut s), Some(key)) = (segment, key) else {
             return done;
@@ -332,7 +332,7 @@ impl Model {
     }
 
     pub fn on_ack(&mut self, packet: &Packet<'_>) -> Done {
-        let mut done = self.look_at(packet, true);
+        let mut done = self.process(packet, true);
         let (segment, key, mark) = (done.segment, done.key, packet.mark);
         let len = packet.frame.len() as u64;
         let (Ok(s), Some(key)) = (segment, key) else {
@@ -377,7 +377,7 @@ impl Model {
             }
             None => (None, 0),
         };
-        let kept = Kept {
+        let kept = HeldAck {
             flow: Flow::new(handshake.as_ref(), now),
             first: self.now,
             count: sys::aw_flow_counters::default(),
@@ -509,7 +509,7 @@ impl Model {
         }
         self.counters.reason[reason as usize] += 1;
         done.decision = Some([kind, reason, hold_us, flags]);
-        if done.verdict == PASSES {
+        if done.verdict == TCX_NEXT {
             self.mark_capable(&key, s, &mut done.frame);
         }
         if flags & sys::AW_DEC_TWICE != 0 {

@@ -10,11 +10,11 @@ use ackwise_datapath::Tag;
 pub struct Step {
     /// The time since the previous step, ns.
     pub wait: u64,
-    pub what: What,
+    pub what: Action,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum Action {
     /// A frame in the direction of the ACKs (`acks`) or of the data.
     Frame {
         acks: bool,
@@ -62,9 +62,9 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.wait)?;
         match &self.what {
-            What::Tick => f.write_str("tick"),
-            What::Return(n) => write!(f, "return {n}"),
-            What::Frame {
+            Action::Tick => f.write_str("tick"),
+            Action::Return(n) => write!(f, "return {n}"),
+            Action::Frame {
                 acks,
                 gso_size,
                 mark,
@@ -120,9 +120,9 @@ fn step_of(line: &str) -> Option<Step> {
     let mut words = line.split(' ');
     let wait = words.next()?.parse().ok()?;
     let what = match words.next()? {
-        "tick" => What::Tick,
-        "return" => What::Return(words.next()?.parse().ok()?),
-        direction @ ("acks" | "data") => What::Frame {
+        "tick" => Action::Tick,
+        "return" => Action::Return(words.next()?.parse().ok()?),
+        direction @ ("acks" | "data") => Action::Frame {
             acks: direction == "acks",
             gso_size: words.next()?.parse().ok()?,
             mark: u32::from_str_radix(words.next()?, 16).ok()?,

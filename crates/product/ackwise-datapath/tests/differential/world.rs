@@ -10,7 +10,7 @@ use ackwise_policy::{Config, LinkKind};
 use crate::common::{Wire, eventually};
 use crate::frames::insert_tag;
 use crate::model::{Done, Emission, Model, Packet, Setup, WITH_ECN, WITHOUT_ECN};
-use crate::script::{Script, Step, What, hex};
+use crate::script::{Action, Script, Step, hex};
 
 const SECOND: u64 = 1_000_000_000;
 /// The minimum length of a frame from which the kernel makes a packet, whatever it contains.
@@ -92,7 +92,7 @@ impl World {
     }
 
     /// Plays a script from an empty state.
-    pub fn play(&mut self, script: &Script) -> Result<(), Divergence> {
+    pub fn run(&mut self, script: &Script) -> Result<(), Divergence> {
         self.model.now = script.begin;
         self.counted = self.counters();
         self.wire.drain(Duration::ZERO); // other worlds' clones
@@ -136,8 +136,8 @@ impl World {
 
     fn take(&mut self, step: &Step) -> Result<(), String> {
         match &step.what {
-            What::Tick => self.tick(step.wait),
-            What::Frame {
+            Action::Tick => self.tick(step.wait),
+            Action::Frame {
                 acks,
                 gso_size,
                 mark,
@@ -153,8 +153,8 @@ impl World {
                     tag: *tag,
                 },
             ),
-            What::Return(_) if self.waiting.is_empty() => Ok(()),
-            What::Return(n) => {
+            Action::Return(_) if self.waiting.is_empty() => Ok(()),
+            Action::Return(n) => {
                 let (slot, frame) = self.waiting.remove(n % self.waiting.len());
                 self.tally.returns += 1;
                 let mark = sys::AW_COOKIE_MAGIC | slot;
@@ -219,14 +219,14 @@ impl World {
     /// Compares what left in addition to the packet, at the interface that clones go to.
     fn compare_clones(&mut self, packet: &Packet<'_>, done: &Done) -> Result<(), String> {
         let mut left = Vec::new();
-        let mut look = || {
+        let mut clones_counted = || {
             // An outgoing clone is seen on its way out, an incoming one once.
             let frames = self.wire.drain(Duration::ZERO);
             left.extend(frames.into_iter().filter(|f| f.outgoing != self.at_sender));
             left.len() >= done.clones.len()
         };
-        if !look() && packet.gso_size == 0 {
-            eventually("the clones come by", look);
+        if !clones_counted() && packet.gso_size == 0 {
+            eventually("the clones come by", clones_counted);
         }
         if packet.gso_size > 0 {
             return Ok(()); // the device may cut it into segments

@@ -43,14 +43,14 @@ impl AccessNetwork {
             .router
             .run(|| Gateway::start(config, attach))
             .unwrap_or_else(|e| panic!("{e}"));
-        looked(&gateway);
+        wait_for_heartbeat(&gateway);
         gateway
     }
 }
 
 /// Waits until a gateway has written its heartbeat and checked its devices. Its thread's CPU time
 /// shows that, twice: the first time may be of a check that was in progress.
-pub fn looked(gateway: &Gateway) {
+pub fn wait_for_heartbeat(gateway: &Gateway) {
     for _ in 0..2 {
         let before = gateway.stats().unwrap().cpu_s;
         until("a sign of life", || {

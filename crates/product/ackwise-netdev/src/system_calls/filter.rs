@@ -8,14 +8,14 @@ use seccompiler::{
     SeccompFilter, SeccompRule, apply_filter,
 };
 
-use super::{Rule, Rules, Uses};
+use super::{PrivilegedOps, Rule, Rules};
 use crate::Error;
 use crate::janitor::READY;
 use crate::tun::TUNSETCARRIER;
 
 /// Calls permitted with any arguments: memory, time, signals, threads, and operations on open
 /// descriptors.
-const ANY: &[c_long] = &[
+const UNCONDITIONAL: &[c_long] = &[
     // musl's accept4() falls back to the older call when the socket no longer listens.
     libc::SYS_accept,
     libc::SYS_accept4,
@@ -104,7 +104,7 @@ const ANY: &[c_long] = &[
 
 /// Calls that only older architectures have.
 #[cfg(target_arch = "x86_64")]
-const OLD: &[c_long] = &[
+const LEGACY: &[c_long] = &[
     libc::SYS_access,
     libc::SYS_dup2,
     libc::SYS_epoll_wait,
@@ -117,11 +117,11 @@ const OLD: &[c_long] = &[
     libc::SYS_unlink,
 ];
 #[cfg(not(target_arch = "x86_64"))]
-const OLD: &[c_long] = &[];
+const LEGACY: &[c_long] = &[];
 
 /// The families of sockets that may be opened after the start: for the service manager, name
 /// resolution and questions about interfaces. No packet socket can be opened.
-const FAMILIES: [libc::c_int; 4] = [
+const SOCKET_FAMILIES: [libc::c_int; 4] = [
     libc::AF_UNIX,
     libc::AF_INET,
     libc::AF_INET6,
@@ -170,10 +170,10 @@ const LOAD_COMMANDS: [u32; 5] = [0, 2, 5, 15, 22];
 
 /// Returns the calls of a daemon that is set up.
 #[must_use]
-pub fn of_daemon(uses: &Uses) -> Rules {
+pub fn of_daemon(ops: &PrivilegedOps) -> Rules {
     let mut rules = Rules::new();
     let mut permit = |call: c_long, how: Vec<Rule>| rules.insert(call, how);
-    for call in ANY.iter().chain(OLD) {
+    for call in UNCONDITIONAL.iter().chain(LEGACY) {
         permit(*call, vec![Rule::Any]);
     }
     let none_of = |argument, bits: libc::c_int| Rule::Bits {
@@ -208,10 +208,13 @@ pub fn of_daemon(uses: &Uses) -> Rules {
     permit(libc::SYS_tgkill, vec![Rule::Is(0, std::process::id())]);
     permit(libc::SYS_ioctl, one_of(1, &IOCTLS));
     permit(libc::SYS_prctl, one_of(0, &PRCTLS));
-    permit(libc::SYS_socket, one_of(0, &FAMILIES.map(|f| f as u32)));
-    let commands = MAP_COMMANDS.iter().copied().filter(|_| uses.maps);
-    let commands = commands.chain(uses.runs.then_some(RUN_COMMAND));
-    let commands = commands.chain(uses.replaces.then_some(REPLACE_COMMAND));
+    permit(
+        libc::SYS_socket,
+        one_of(0, &SOCKET_FAMILIES.map(|f| f as u32)),
+    );
+    let commands = MAP_COMMANDS.iter().copied().filter(|_| ops.maps);
+    let commands = commands.chain(ops.runs.then_some(RUN_COMMAND));
+    let commands = commands.chain(ops.replaces.then_some(REPLACE_COMMAND));
     let commands: Vec<_> = commands.collect();
     if !commands.is_empty() {
         permit(libc::SYS_bpf, one_of(0, &commands));

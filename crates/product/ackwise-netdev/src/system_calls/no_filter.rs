@@ -1,9 +1,9 @@
-use super::{Rules, Uses};
+use super::{PrivilegedOps, Rules};
 use crate::Error;
 
 /// Returns no rules.
 #[must_use]
-pub fn of_daemon(_uses: &Uses) -> Rules {
+pub fn of_daemon(_ops: &PrivilegedOps) -> Rules {
     Rules::new()
 }
 

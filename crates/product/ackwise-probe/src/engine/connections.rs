@@ -14,23 +14,23 @@ use crate::segment::{Segment, flag};
 const OPEN_NS: u64 = 4 * MS;
 /// When a SYN or a FIN is retransmitted (RFC 6298 §2.1), and how often a SYN is sent. Bursts of
 /// loss can take several in a row if nothing else is sent.
-const AGAIN_NS: u64 = 1000 * MS;
+const RETRANSMIT_NS: u64 = 1000 * MS;
 pub(super) const SYNS: usize = 8;
 /// How often a FIN is sent.
-const FINS: usize = 5;
+const MAX_FINS: usize = 5;
 /// The maximum number of SYNs sent if the other end repeats its own.
 const MAX_SYNS: usize = 2 * SYNS;
 
 /// How long the first connection waits for the others.
-pub(super) const PATIENCE_NS: u64 = 3500 * MS;
+pub(super) const CONNECT_TIMEOUT_NS: u64 = 3500 * MS;
 /// How long the first connection may take: all SYNs, and a round trip of the last.
-pub(super) const FIRST_NS: u64 = SYNS as u64 * AGAIN_NS + 1000 * MS;
+pub(super) const FIRST_NS: u64 = SYNS as u64 * RETRANSMIT_NS + 1000 * MS;
 
 impl Engine<'_> {
     /// The time until which connections are opened, which is later while none is established.
     pub(super) fn opens_until(&self) -> u64 {
         match self.first_ns {
-            Some(first) => first + PATIENCE_NS,
+            Some(first) => first + CONNECT_TIMEOUT_NS,
             None => self.began_ns + FIRST_NS,
         }
     }
@@ -45,11 +45,11 @@ impl Engine<'_> {
                 break;
             }
             if self.connections[index].is_none() {
-                let port = self.place.ports[index];
+                let port = self.endpoint.ports[index];
                 let isn = self.random.hash_one((index, now)) as u32;
                 let ports = Ports {
                     own: port,
-                    peer: self.place.port,
+                    peer: self.endpoint.port,
                 };
                 let connection = Connection::new(index, ports, isn, self.script.queue_us);
                 self.by_port.insert(port, index);
@@ -84,7 +84,7 @@ impl Engine<'_> {
         self.emit(
             index,
             Outgoing {
-                label: Label::beside(Role::Control),
+                label: Label::outside_script(Role::Control),
                 flags,
                 seq,
                 due,
@@ -108,23 +108,29 @@ impl Engine<'_> {
             }
             if !connection.established {
                 let last = connection.syns.last().map_or(0, |it| it.at_ns);
-                if opens && connection.syns.len() < SYNS && now.saturating_sub(last) > AGAIN_NS {
+                if opens && connection.syns.len() < SYNS && now.saturating_sub(last) > RETRANSMIT_NS
+                {
                     self.syn(index, now)?;
                 }
                 continue;
             }
             let waited = now.saturating_sub(connection.fin_ns);
-            if connection.fins > 0 && connection.fins < FINS && waited > AGAIN_NS {
+            if connection.fins > 0 && connection.fins < MAX_FINS && waited > RETRANSMIT_NS {
                 self.fin(index)?;
                 continue;
             }
             let due = connection.ack_due_ns.is_some_and(|at| at <= now);
             let lost = connection.lost(now);
             for again in lost {
-                self.data(index, again, Label::beside(Role::Repair), self.due(index))?;
+                self.data(
+                    index,
+                    again,
+                    Label::outside_script(Role::Repair),
+                    self.due(index),
+                )?;
             }
             if due {
-                self.pure_ack(index, Label::beside(Role::Repair), News::None)?;
+                self.pure_ack(index, Label::outside_script(Role::Repair), News::None)?;
             }
         }
         Ok(())
@@ -154,7 +160,7 @@ impl Engine<'_> {
         let Some(connection) = &mut self.connections[index] else {
             return Ok(());
         };
-        if connection.fins >= FINS || !connection.established {
+        if connection.fins >= MAX_FINS || !connection.established {
             return Ok(());
         }
         if connection.fins == 0 {
@@ -182,7 +188,7 @@ impl Engine<'_> {
         self.emit(
             index,
             Outgoing {
-                label: Label::beside(Role::Control),
+                label: Label::outside_script(Role::Control),
                 flags,
                 seq,
                 due,
@@ -197,16 +203,17 @@ impl Engine<'_> {
     /// Accepts a new connection at the server. Timestamps say which one it is; without them
     /// connections are numbered in order of arrival.
     pub(super) fn accept(&mut self, segment: &Segment) -> Option<usize> {
-        if self.place.end != End::Server || segment.flags & (flag::SYN | flag::ACK) != flag::SYN {
+        if self.endpoint.end != End::Server || segment.flags & (flag::SYN | flag::ACK) != flag::SYN
+        {
             return None;
         }
         let free = |index: &usize| self.connections.get(*index).is_some_and(Option::is_none);
-        let said = segment.timestamps().map(|(value, _)| value >> INDEX_SHIFT);
-        let said = said.map(|index| index as usize).filter(free);
-        let index = said.or_else(|| (0..self.connections.len()).find(free))?;
+        let hinted = segment.timestamps().map(|(value, _)| value >> INDEX_SHIFT);
+        let hinted = hinted.map(|index| index as usize).filter(free);
+        let index = hinted.or_else(|| (0..self.connections.len()).find(free))?;
         let isn = self.random.hash_one((index, segment.seq)) as u32;
         let ports = Ports {
-            own: self.place.port,
+            own: self.endpoint.port,
             peer: segment.source,
         };
         let connection = Connection::new(index, ports, isn, self.script.queue_us);
@@ -226,6 +233,6 @@ impl Engine<'_> {
         if !self.sends_data() {
             return self.fin(index);
         }
-        self.pure_ack(index, Label::beside(Role::Control), News::None)
+        self.pure_ack(index, Label::outside_script(Role::Control), News::None)
     }
 }

@@ -3,40 +3,40 @@
 use std::io;
 
 use super::{Engine, MS};
-use crate::connection::{Due, Label};
-use crate::protocol::MAX_SEEN;
+use crate::connection::{Label, PendingAck};
+use crate::protocol::MAX_RECORDED;
 use crate::record::{Record, Role};
-use crate::script::{Act, Answer, Around, End, LARGE, News, Phase, SMALL};
+use crate::script::{Act, Answer, End, LARGE, News, Phase, SMALL, SurroundingData};
 use crate::segment::{Segment, flag};
-use crate::socket::{Arrived, Next};
+use crate::socket::{Received, ReceivedSegment};
 
 /// The delay of the data sender's ACKs.
 const DELAYED_ACK_NS: u64 = 40 * MS;
 /// The number of packets read in a row before the clock is read again.
-const ROW: usize = 256;
+const MAX_READS: usize = 256;
 
 impl Engine<'_> {
-    /// Processes the packets that have arrived, up to `ROW`.
+    /// Processes the packets that have arrived, up to `MAX_READS`.
     pub(super) fn receive(&mut self) -> io::Result<()> {
-        for _ in 0..ROW {
+        for _ in 0..MAX_READS {
             match self.socket.receive()? {
-                Next::Segment(arrived) => self.arrive(&arrived)?,
-                Next::Unreadable => {}
-                Next::Nothing => break,
+                Received::Segment(arrived) => self.arrive(&arrived)?,
+                Received::Unreadable => {}
+                Received::Nothing => break,
             }
         }
         Ok(())
     }
 
     /// Processes a packet.
-    pub(super) fn arrive(&mut self, arrived: &Arrived) -> io::Result<()> {
+    pub(super) fn arrive(&mut self, arrived: &ReceivedSegment) -> io::Result<()> {
         let segment = &arrived.segment;
-        if arrived.from != self.place.there {
+        if arrived.from != self.endpoint.there {
             return Ok(());
         }
-        let (mine, theirs) = match self.place.end {
-            End::Client => (segment.destination, segment.source == self.place.port),
-            End::Server => (segment.source, segment.destination == self.place.port),
+        let (mine, theirs) = match self.endpoint.end {
+            End::Client => (segment.destination, segment.source == self.endpoint.port),
+            End::Server => (segment.source, segment.destination == self.endpoint.port),
         };
         if !theirs {
             return Ok(());
@@ -47,7 +47,7 @@ impl Engine<'_> {
             None => return Ok(()),
         };
         let handshake = segment.flags & flag::SYN != 0;
-        let server = self.place.end == End::Server;
+        let server = self.endpoint.end == End::Server;
         let Some(connection) = &mut self.connections[index] else {
             return Ok(());
         };
@@ -59,7 +59,7 @@ impl Engine<'_> {
             connection.stamped(value);
         }
         let origin = connection.incoming();
-        if self.records.seen.len() < MAX_SEEN {
+        if self.records.seen.len() < MAX_RECORDED {
             let record = Record::of(segment, arrived.at_ns, index as u8, origin);
             self.records.seen.push(record);
         }
@@ -86,7 +86,7 @@ impl Engine<'_> {
             self.first_ns = self.first_ns.or(Some(now));
         }
         if handshake {
-            return self.pure_ack(index, Label::beside(Role::Control), News::None);
+            return self.pure_ack(index, Label::outside_script(Role::Control), News::None);
         }
         connection.acknowledged(segment);
         if segment.payload > 0 {
@@ -134,7 +134,7 @@ impl Engine<'_> {
         // Each part of the script is played once, however its segment is split.
         match answer.filter(|_| new && connection.answered.insert(number)) {
             Some(answer) => self.answer(index, answer),
-            None => self.pure_ack(index, Label::beside(Role::Repair), News::None),
+            None => self.pure_ack(index, Label::outside_script(Role::Repair), News::None),
         }
     }
 
@@ -166,7 +166,7 @@ impl Engine<'_> {
     pub(super) fn flush(
         &mut self,
         index: usize,
-        around: Around,
+        around: SurroundingData,
         phase: Phase,
         round: u8,
     ) -> io::Result<()> {
@@ -180,7 +180,7 @@ impl Engine<'_> {
             return Ok(());
         };
         let acks = std::mem::take(&mut connection.due);
-        let before = Due {
+        let before = PendingAck {
             ack: connection.acked,
             echo: connection.ts_recent,
         };

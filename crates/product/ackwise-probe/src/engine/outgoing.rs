@@ -3,7 +3,7 @@
 use std::io;
 
 use super::{Engine, with_scope};
-use crate::connection::{Again, Connection, Due, Label};
+use crate::connection::{Connection, Label, PendingAck, Retransmission};
 use crate::protocol::MAX_SENT;
 use crate::record::{Record, Role};
 use crate::script::{Connection as Plan, LARGE, News, WINDOW, WINDOW_UPDATE};
@@ -17,7 +17,7 @@ pub(super) struct Outgoing {
     pub(super) label: Label,
     pub(super) flags: u16,
     pub(super) seq: u32,
-    pub(super) due: Due,
+    pub(super) due: PendingAck,
     pub(super) payload: u16,
     pub(super) news: News,
     pub(super) syn: bool,
@@ -29,11 +29,11 @@ impl Engine<'_> {
     pub(super) fn data(
         &mut self,
         index: usize,
-        data: Again,
+        data: Retransmission,
         label: Label,
-        due: Due,
+        due: PendingAck,
     ) -> io::Result<()> {
-        let Again { seq, len } = data;
+        let Retransmission { seq, len } = data;
         if self.records.sent.len() >= MAX_SENT {
             return Ok(());
         }
@@ -68,7 +68,7 @@ impl Engine<'_> {
     }
 
     /// What this end can acknowledge now.
-    pub(super) fn due(&self, index: usize) -> Due {
+    pub(super) fn due(&self, index: usize) -> PendingAck {
         let connection = self.connections[index].as_ref();
         connection.map(Connection::newest).unwrap_or_default()
     }
@@ -86,7 +86,7 @@ impl Engine<'_> {
         index: usize,
         label: Label,
         news: News,
-        due: Due,
+        due: PendingAck,
     ) -> io::Result<()> {
         let Some(connection) = &self.connections[index] else {
             return Ok(());
@@ -159,8 +159,8 @@ impl Engine<'_> {
         };
         let now = self.socket.now_ns();
         let origin = connection.outgoing();
-        let packet = segment.to_packet(self.place.here, self.place.there);
-        let to = with_scope(self.place.there, 0, self.place.scope_id);
+        let packet = segment.to_packet(self.endpoint.here, self.endpoint.there);
+        let to = with_scope(self.endpoint.there, 0, self.endpoint.scope_id);
         let left = match self.socket.send(&packet, to) {
             Ok(left) => left,
             Err(error) if self.records.sent.is_empty() => return Err(error),
@@ -185,13 +185,13 @@ impl Engine<'_> {
         index: usize,
         len: u16,
         label: Label,
-        due: Due,
+        due: PendingAck,
     ) -> io::Result<()> {
         let Some(connection) = &self.connections[index] else {
             return Ok(());
         };
         let seq = connection.snd_nxt;
-        self.data(index, Again { seq, len }, label, due)
+        self.data(index, Retransmission { seq, len }, label, due)
     }
 }
 

@@ -6,17 +6,17 @@ use std::os::fd::{AsFd, OwnedFd};
 use super::connections::SYNS;
 use super::*;
 
-use crate::protocol::{MAX_SEEN, MAX_SENT};
+use crate::protocol::{MAX_RECORDED, MAX_SENT};
 use crate::script::Stage;
 use crate::segment::{Segment, flag};
-use crate::socket::{Arrived, Next};
+use crate::socket::{Received, ReceivedSegment};
 
-const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
-const THERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
+const LOCAL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+const REMOTE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
 const PORT: u16 = 9480;
 
 /// A wire on which the test determines what arrives.
-struct Told<F> {
+struct ScriptedWire<F> {
     readable: File,
     arrives: F,
     /// The number of packets that leave before the route disappears.
@@ -24,7 +24,7 @@ struct Told<F> {
     sent: RefCell<Vec<Segment>>,
 }
 
-impl<F: FnMut() -> Next> Wire for Told<F> {
+impl<F: FnMut() -> Received> Wire for ScriptedWire<F> {
     fn send(&self, packet: &[u8], _: SocketAddr) -> io::Result<bool> {
         let mut sent = self.sent.borrow_mut();
         if sent.len() >= self.leave {
@@ -34,7 +34,7 @@ impl<F: FnMut() -> Next> Wire for Told<F> {
         Ok(true)
     }
 
-    fn receive(&mut self) -> io::Result<Next> {
+    fn receive(&mut self) -> io::Result<Received> {
         Ok((self.arrives)())
     }
 
@@ -43,12 +43,12 @@ impl<F: FnMut() -> Next> Wire for Told<F> {
     }
 }
 
-fn place(end: End) -> Place {
-    Place {
+fn endpoint(end: End) -> Endpoint {
+    Endpoint {
         end,
         acks: End::Client,
-        here: HERE,
-        there: THERE,
+        here: LOCAL,
+        there: REMOTE,
         scope_id: 0,
         port: PORT,
         ports: (1000..1052).collect(),
@@ -66,16 +66,16 @@ fn a_flood_does_not_keep_it_from_the_clock() {
             ..Segment::default()
         };
         let mut port = 0_u16;
-        let mut wire = Told {
+        let mut wire = ScriptedWire {
             readable: File::open("/dev/zero").unwrap(),
             arrives: || {
                 port = port.wrapping_add(1);
                 if !readable {
-                    return Next::Unreadable;
+                    return Received::Unreadable;
                 }
-                Next::Segment(Arrived {
+                Received::Segment(ReceivedSegment {
                     at_ns: 0,
-                    from: THERE,
+                    from: REMOTE,
                     segment: flood(port),
                 })
             },
@@ -84,11 +84,11 @@ fn a_flood_does_not_keep_it_from_the_clock() {
         };
         let script = Script::new(Stage::Short, 1000);
         let (silent, _kept): (OwnedFd, OwnedFd) = nix::unistd::pipe().unwrap();
-        let engine = Engine::new(&mut wire, place(End::Server), script);
+        let engine = Engine::new(&mut wire, endpoint(End::Server), script);
         let until = Instant::now() + Duration::from_millis(20);
         let records = engine.run(silent.as_fd(), until).unwrap();
         assert!(records.sent.len() <= MAX_SENT);
-        assert!(records.seen.len() <= MAX_SEEN);
+        assert!(records.seen.len() <= MAX_RECORDED);
     }
 }
 
@@ -97,15 +97,15 @@ fn a_flood_does_not_keep_it_from_the_clock() {
 #[test]
 fn an_error_of_sending_ends_it_only_at_the_start() {
     for leave in [0, 5] {
-        let mut wire = Told {
+        let mut wire = ScriptedWire {
             readable: File::open("/dev/zero").unwrap(),
-            arrives: || Next::Nothing,
+            arrives: || Received::Nothing,
             leave,
             sent: RefCell::default(),
         };
         let script = Script::new(Stage::Short, 1000);
         let (silent, _kept): (OwnedFd, OwnedFd) = nix::unistd::pipe().unwrap();
-        let engine = Engine::new(&mut wire, place(End::Client), script);
+        let engine = Engine::new(&mut wire, endpoint(End::Client), script);
         let until = Instant::now() + Duration::from_millis(200);
         let result = engine.run(silent.as_fd(), until);
         assert_eq!(result.is_ok(), leave > 0);
@@ -125,20 +125,20 @@ struct Link<L> {
 }
 
 /// The wire of one end.
-struct Joined<'a, L> {
+struct WireEnd<'a, L> {
     end: End,
     link: &'a RefCell<Link<L>>,
     silent: File,
 }
 
-impl<'a, L> Joined<'a, L> {
+impl<'a, L> WireEnd<'a, L> {
     fn new(end: End, link: &'a RefCell<Link<L>>) -> Self {
         let silent = File::open("/dev/null").unwrap();
         Self { end, link, silent }
     }
 }
 
-impl<L: FnMut(End, u64, &Segment) -> bool> Wire for Joined<'_, L> {
+impl<L: FnMut(End, u64, &Segment) -> bool> Wire for WireEnd<'_, L> {
     fn send(&self, packet: &[u8], _: SocketAddr) -> io::Result<bool> {
         let mut link = self.link.borrow_mut();
         let segment = Segment::read_v4(packet).expect("a segment");
@@ -150,15 +150,19 @@ impl<L: FnMut(End, u64, &Segment) -> bool> Wire for Joined<'_, L> {
         Ok(true)
     }
 
-    fn receive(&mut self) -> io::Result<Next> {
+    fn receive(&mut self) -> io::Result<Received> {
         let mut link = self.link.borrow_mut();
         let now = link.now_ns;
         let in_flight = &mut link.in_flight[usize::from(self.end == End::Server)];
         let Some((at_ns, segment)) = in_flight.pop_front_if(|(at, _)| *at <= now) else {
-            return Ok(Next::Nothing);
+            return Ok(Received::Nothing);
         };
-        let from = if self.end == End::Client { THERE } else { HERE };
-        Ok(Next::Segment(Arrived {
+        let from = if self.end == End::Client {
+            REMOTE
+        } else {
+            LOCAL
+        };
+        Ok(Received::Segment(ReceivedSegment {
             at_ns,
             from,
             segment,
@@ -175,7 +179,7 @@ impl<L: FnMut(End, u64, &Segment) -> bool> Wire for Joined<'_, L> {
 }
 
 /// The records of both ends of a stage, and how long the client took, in milliseconds.
-struct Stayed {
+struct StageOutcome {
     acks: End,
     client: Records,
     server: Records,
@@ -186,35 +190,35 @@ const RTT_MS: u64 = 20;
 const HOUR_NS: u64 = 3600 * 1000 * MS;
 
 /// Plays both ends of a stage over a path with the given losses, on a clock of their own.
-fn play(
+fn run_stage(
     stage: Stage,
     acks: End,
     rtt_ms: u64,
     loses: impl FnMut(End, u64, &Segment) -> bool,
-) -> Stayed {
+) -> StageOutcome {
     let link = RefCell::new(Link {
         now_ns: HOUR_NS,
         delay_ns: rtt_ms * MS / 2,
         in_flight: Default::default(),
         loses,
     });
-    let mut wires = [End::Client, End::Server].map(|end| Joined::new(end, &link));
+    let mut wires = [End::Client, End::Server].map(|end| WireEnd::new(end, &link));
     let [client, server] = &mut wires;
     let script = || Script::new(stage, 1000);
     let mut client = Engine::new(
         client,
-        Place {
+        Endpoint {
             acks,
-            ..place(End::Client)
+            ..endpoint(End::Client)
         },
         script(),
     );
-    let there = Place {
+    let there = Endpoint {
         acks,
-        here: THERE,
-        there: HERE,
+        here: REMOTE,
+        there: LOCAL,
         ports: Vec::new(),
-        ..place(End::Server)
+        ..endpoint(End::Server)
     };
     let mut server = Engine::new(server, there, script());
     loop {
@@ -233,7 +237,7 @@ fn play(
         link.now_ns = next.min(arrival).max(now + 1000);
     }
     let ms = (link.borrow().now_ns - HOUR_NS) / MS;
-    Stayed {
+    StageOutcome {
         acks,
         client: client.finish(),
         server: server.finish(),
@@ -241,10 +245,10 @@ fn play(
     }
 }
 
-impl Stayed {
+impl StageOutcome {
     /// The numbers of script segments that were sent and that were acknowledged by the script, by
     /// connection.
-    fn played(&self, script: &Script) -> Vec<[usize; 2]> {
+    fn records(&self, script: &Script) -> Vec<[usize; 2]> {
         let (data, acks) = match self.acks {
             End::Client => (&self.server, &self.client),
             End::Server => (&self.client, &self.server),
@@ -292,14 +296,14 @@ fn loses_syns(first: usize) -> impl FnMut(End, u64, &Segment) -> bool {
 fn a_connection_comes_into_being_after_lost_syns() {
     for (stage, acks) in STAGES {
         let script = Script::new(stage, 1000);
-        let undisturbed = play(stage, acks, RTT_MS, |_, _, _| false);
+        let undisturbed = run_stage(stage, acks, RTT_MS, |_, _, _| false);
         for lost in [1, 5, SYNS - 1] {
-            let it = play(stage, acks, RTT_MS, loses_syns(lost));
+            let it = run_stage(stage, acks, RTT_MS, loses_syns(lost));
             assert!(
                 it.client.connected && it.server.connected,
                 "{stage:?} {lost}"
             );
-            assert_eq!(it.played(&script), undisturbed.played(&script), "{lost}");
+            assert_eq!(it.records(&script), undisturbed.records(&script), "{lost}");
             let longer = it.ms.saturating_sub(undisturbed.ms);
             let wanted = 1000 * lost as u64;
             assert!(
@@ -307,11 +311,11 @@ fn a_connection_comes_into_being_after_lost_syns() {
                 "{lost}: {longer} ms"
             );
         }
-        for [data, acks] in undisturbed.played(&script) {
+        for [data, acks] in undisturbed.records(&script) {
             assert!(data > 0 && acks > 0);
         }
         // There is no partner.
-        let it = play(stage, acks, RTT_MS, loses_syns(SYNS));
+        let it = run_stage(stage, acks, RTT_MS, loses_syns(SYNS));
         assert!(!it.client.connected);
         assert!(it.ms <= FIRST_NS / MS + 500, "{} ms", it.ms);
     }
@@ -324,7 +328,7 @@ fn a_connection_that_comes_too_late_is_not_made_half_way() {
     const LATE: u16 = 7;
     for acks in [End::Client, End::Server] {
         let script = Script::new(Stage::Short, 1000);
-        let whole = play(Stage::Short, acks, 1000, |_, _, _| false);
+        let whole = run_stage(Stage::Short, acks, 1000, |_, _, _| false);
         let is_late = |it: &Segment| [it.source, it.destination].contains(&(1000 + LATE));
         // Lose its SYNs, its SYN/ACKs, or the ACK that completes its handshake. The last is omitted
         // if the client sends data, since every data segment completes it.
@@ -340,15 +344,18 @@ fn a_connection_that_comes_too_late_is_not_made_half_way() {
                     let first_rst = loses_rst && flags & flag::RST != 0 && rsts == 1;
                     is_late(it) && (flags == lost && ms < 4900 || first_rst)
                 };
-                let it = play(Stage::Short, acks, 1000, |_, at, segment| {
+                let it = run_stage(Stage::Short, acks, 1000, |_, at, segment| {
                     is_lost(segment, (at - HOUR_NS) / MS)
                 });
                 let what = format!("{acks:?}, {lost:x} is lost, {loses_rst}");
-                let mut wanted = whole.played(&script);
+                let mut wanted = whole.records(&script);
                 wanted[usize::from(LATE)] = [0, 0];
-                assert_eq!(it.played(&script), wanted, "{what}");
+                assert_eq!(it.records(&script), wanted, "{what}");
                 let longer = it.ms.saturating_sub(whole.ms);
-                assert!(longer < PATIENCE_NS / MS + 500, "{what}: {longer} ms");
+                assert!(
+                    longer < CONNECT_TIMEOUT_NS / MS + 500,
+                    "{what}: {longer} ms"
+                );
             }
         }
     }
@@ -358,10 +365,10 @@ fn a_connection_that_comes_too_late_is_not_made_half_way() {
 #[test]
 fn a_lost_fin_costs_a_second() {
     for (stage, acks) in STAGES {
-        let whole = play(stage, acks, RTT_MS, |_, _, _| false);
+        let whole = run_stage(stage, acks, RTT_MS, |_, _, _| false);
         for end in [End::Client, End::Server] {
             let mut lost = std::collections::HashSet::new();
-            let it = play(stage, acks, RTT_MS, |from, _, it| {
+            let it = run_stage(stage, acks, RTT_MS, |from, _, it| {
                 let fin = from == end && it.flags & flag::FIN != 0;
                 fin && lost.insert((it.source, it.destination))
             });
@@ -376,10 +383,10 @@ fn a_lost_fin_costs_a_second() {
 fn a_long_round_trip_is_played() {
     for (stage, acks) in STAGES {
         let script = Script::new(stage, 1000);
-        let whole = play(stage, acks, RTT_MS, |_, _, _| false);
+        let whole = run_stage(stage, acks, RTT_MS, |_, _, _| false);
         for rtt_ms in [700, 3000, 6000] {
-            let it = play(stage, acks, rtt_ms, |_, _, _| false);
-            assert_eq!(it.played(&script), whole.played(&script), "{rtt_ms} ms");
+            let it = run_stage(stage, acks, rtt_ms, |_, _, _| false);
+            assert_eq!(it.records(&script), whole.records(&script), "{rtt_ms} ms");
             assert_eq!(it.client.rtt_ns, Some(rtt_ms * MS), "{rtt_ms} ms");
         }
     }

@@ -2,13 +2,13 @@
 
 use ackwise_rng::{Probability, Rng};
 
-use crate::boxes::Known;
+use crate::boxes::BoxKind;
 use crate::engine::Records;
 use crate::record::{Record, Role};
 use crate::report::Report;
 use crate::script::{Act, Answer, CLASSIC, End, News, Phase, Script, Stage, WINDOW, WINDOW_UPDATE};
 use crate::segment::{flag, kind};
-use crate::session::Played;
+use crate::session::StageRecords;
 
 /// The packets of the end that acknowledges, as sent if no data are lost.
 struct Sender<'a> {
@@ -189,13 +189,13 @@ fn fifo(limit: usize, rate_bps: u64, full: Full) -> Path {
 
 /// The report about a path for the ACKs of the client.
 fn report(rng: &mut Rng, interval_us: u32, path: &mut dyn FnMut(&Record) -> Option<u64>) -> Report {
-    let played = [Stage::Long, Stage::Short].map(|stage| {
+    let records = [Stage::Long, Stage::Short].map(|stage| {
         let sent = sent(stage, interval_us, rng);
         let seen = sent.iter().filter_map(|it| {
             let at_ns = path(it)? + 10_000_000;
             Some(Record { at_ns, ..*it })
         });
-        Played {
+        StageRecords {
             stage,
             acks: End::Client,
             server: Records {
@@ -208,7 +208,7 @@ fn report(rng: &mut Rng, interval_us: u32, path: &mut dyn FnMut(&Record) -> Opti
             },
         }
     });
-    Report::of("192.0.2.1".to_owned(), &played)
+    Report::of("192.0.2.1".to_owned(), &records)
 }
 
 fn assert_clean(what: &str, seeds: u64, path: impl Fn(Rng) -> Path) {
@@ -273,10 +273,10 @@ fn random_loss_is_rarely_taken_for_thinning() {
     const SEEDS: u64 = 150;
     for share in [0.02, 0.1, 0.3] {
         let alarms = false_alarms(share, SEEDS);
-        let said = alarms.first().map(Report::text).unwrap_or_default();
+        let texts = alarms.first().map(Report::text).unwrap_or_default();
         assert!(
             alarms.len() <= 2,
-            "{share}: {} of {SEEDS}\n{said}",
+            "{share}: {} of {SEEDS}\n{texts}",
             alarms.len()
         );
     }
@@ -288,10 +288,10 @@ fn reported(arrives: impl Fn(&Record) -> bool) -> Report {
     report(&mut Rng::stream(7, 1), 1000, &mut path)
 }
 
-fn assert_named(arrives: impl Fn(&Record) -> bool, known: &[Known], said: &[&str]) {
+fn assert_named(arrives: impl Fn(&Record) -> bool, known: &[BoxKind], texts: &[&str]) {
     let report = reported(arrives);
     assert_eq!(report.named(0), known, "{}", report.text());
-    for words in said {
+    for words in texts {
         assert!(report.text().contains(words), "{words}: {}", report.text());
     }
 }
@@ -313,23 +313,23 @@ fn rules(it: &Record) -> bool {
 /// To show that nothing is lost at a slow pace, packets at a slow pace must arrive.
 #[test]
 fn rules_by_rate_are_known_by_a_slow_pace_that_passes() {
-    assert_named(rules, &[Known::LengthAndRate], &[]);
+    assert_named(rules, &[BoxKind::LengthAndRate], &[]);
     let slow_lost = |it: &Record| rules(it) && it.phase != Phase::Slow;
-    assert_named(slow_lost, &[Known::Unknown], &["short segments"]);
+    assert_named(slow_lost, &[BoxKind::Unknown], &["short segments"]);
     // Without regard to the pace.
     let any = |it: &Record| !is_short(it);
-    assert_named(any, &[Known::Unknown], &["short segments"]);
+    assert_named(any, &[BoxKind::Unknown], &["short segments"]);
 }
 
 #[test]
 fn a_policer_is_known_by_a_slow_pace_that_passes() {
     let police = |it: &Record| !(it.phase == Phase::Crowd && it.place == 4);
-    assert_named(police, &[Known::Policer], &[]);
+    assert_named(police, &[BoxKind::Policer], &[]);
     let slow_lost = |it: &Record| police(it) && it.phase != Phase::Slow;
-    assert_named(slow_lost, &[Known::Unknown], &["lose the last"]);
+    assert_named(slow_lost, &[BoxKind::Unknown], &["lose the last"]);
     // It removes ACKs at any pace.
     let any = |it: &Record| police(it) && !(it.phase == Phase::Slow && it.role == Role::Ack);
-    assert_named(any, &[Known::Unknown], &[]);
+    assert_named(any, &[BoxKind::Unknown], &[]);
 }
 
 /// A filter that reads only numbers is told from cake's by flows with AccECN.
@@ -337,12 +337,12 @@ fn a_policer_is_known_by_a_slow_pace_that_passes() {
 fn cake_is_known_by_flows_with_acc_ecn() {
     let older = |it: &Record| it.phase == Phase::Alone && (1..=2).contains(&it.place);
     let cake = |it: &Record| !(older(it) && is_classic(it));
-    assert_named(cake, &[Known::CakeAckFilter], &[]);
+    assert_named(cake, &[BoxKind::CakeAckFilter], &[]);
     let numbers = |it: &Record| !older(it);
-    assert_named(numbers, &[Known::NumbersOnly], &["the same"]);
+    assert_named(numbers, &[BoxKind::NumbersOnly], &["the same"]);
     let lost = |it: &Record| cake(it) && is_classic(it);
     let both = ["cake with ack-filter, or an ACK filter", "too few arrived"];
-    assert_named(lost, &[Known::Unknown], &both);
+    assert_named(lost, &[BoxKind::Unknown], &both);
 }
 
 /// A gateway is told from a filter by young flows, and from a datapath by the lack of holds.
@@ -352,15 +352,15 @@ fn a_gateway_is_known_by_young_flows_and_by_what_is_not_late() {
     let gateway = |it: &Record| !thins(it);
     assert_named(
         gateway,
-        &[Known::AckwiseGateway],
+        &[BoxKind::AckwiseGateway],
         &["those of young flows all come"],
     );
     let young_lost = |it: &Record| gateway(it) && it.phase != Phase::Alone;
     let filter = ["like ackwise gateway, or cake with ack-filter"];
-    assert_named(young_lost, &[Known::Unknown], &filter);
+    assert_named(young_lost, &[BoxKind::Unknown], &filter);
     let burst_lost = |it: &Record| gateway(it) && it.phase != Phase::Burst;
     let datapath = ["like ackwise gateway, or a datapath"];
-    assert_named(burst_lost, &[Known::Unknown], &datapath);
+    assert_named(burst_lost, &[BoxKind::Unknown], &datapath);
 }
 
 /// A known box does not hide effects that it does not have.
@@ -371,12 +371,12 @@ fn what_a_known_box_does_not_do_is_told() {
     let strict = |it: &Record| cake(it) && !(it.role == Role::Ack && it.has(kind::EXPERIMENT));
     assert_named(
         strict,
-        &[Known::CakeAckFilter, Known::Unknown],
+        &[BoxKind::CakeAckFilter, BoxKind::Unknown],
         &[
             "what is found above does not do this: 100 % of the ACKs with news are lost: unknown option",
         ],
     );
     // Rules that look at lengths also lose these ACKs.
     let both = |it: &Record| rules(it) && !(it.role == Role::Ack && it.has(kind::EXPERIMENT));
-    assert_named(both, &[Known::LengthAndRate], &["lost: unknown option"]);
+    assert_named(both, &[BoxKind::LengthAndRate], &["lost: unknown option"]);
 }

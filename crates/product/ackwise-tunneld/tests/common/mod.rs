@@ -143,9 +143,9 @@ pub fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|_| step(&mut x)).collect()
 }
 
-/// Sends bytes from one namespace to another, and compares each. `meanwhile` runs when the first
+/// Sends bytes from one namespace to another, and compares each. `during` runs when the first
 /// half has arrived.
-pub fn transfer_and(from: &Netns, to: &Netns, address: &str, len: usize, meanwhile: impl FnOnce()) {
+pub fn transfer_and(from: &Netns, to: &Netns, address: &str, len: usize, during: impl FnOnce()) {
     let listener = to.run(|| TcpListener::bind(address).unwrap());
     let bytes = pattern(len);
     thread::scope(|scope| {
@@ -159,7 +159,7 @@ pub fn transfer_and(from: &Netns, to: &Netns, address: &str, len: usize, meanwhi
             .unwrap();
         let mut received = vec![0; len / 2];
         stream.read_exact(&mut received).unwrap();
-        meanwhile();
+        during();
         stream.read_to_end(&mut received).unwrap();
         assert!(received == bytes, "wrong bytes");
     });

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::uplink::{Downloads, Uplink, near, quantile};
 
 /// The steps of 100 ms that do not count.
-const WARM: usize = 50;
+const WARM_UP: usize = 50;
 /// The number of uploads, or of downloads.
 const FLOWS: u16 = 2;
 /// Hosts behind the modem that cake-autorate may ping: it uses six, and two are in reserve.
@@ -104,8 +104,8 @@ pub fn run(arm: Arm, rates: &[u64], downloads: Option<u64>, autorate: Option<&Pa
             .map_or(0, |(_, downloads)| downloads.bytes())
     };
     let uploads = if traffic.is_some() { 0 } else { FLOWS };
-    let measured = uplink.measure(rates, WARM, usize::from(uploads), |index, rate| {
-        if index == WARM {
+    let measured = uplink.measure(rates, WARM_UP, usize::from(uploads), |index, rate| {
+        if index == WARM_UP {
             before = Some((Instant::now(), used(), down()));
         }
         if arm == Arm::Known {
@@ -136,8 +136,8 @@ pub fn run(arm: Arm, rates: &[u64], downloads: Option<u64>, autorate: Option<&Pa
     // waited.
     if matches!(arm, Arm::Measured | Arm::CakeAutorate) && downloads.is_none() && found.rates < 2 {
         let log = format!("{DIRECTORY}/cake-autorate.primary.log");
-        let said = fs::read_to_string(log).unwrap_or_default();
-        panic!("{} changed no rate\n{said}", arm.name());
+        let output = fs::read_to_string(log).unwrap_or_default();
+        panic!("{} changed no rate\n{output}", arm.name());
     }
     if let Some((_, downloads)) = traffic {
         downloads.end();

@@ -70,7 +70,7 @@ fn check_files(args: &AnalyzeArgs) -> Result<(), BadInput> {
         .map(PathBuf::as_path)
         .partition(|file| *file == Path::new(STDIN));
     if stdin.len() > 1 {
-        return Err(BadInput::new("-: standard input is named twice").mend("name it once"));
+        return Err(BadInput::new("-: standard input is named twice").hint("name it once"));
     }
     let written = args.html.iter().chain(&args.csv);
     outputs::check(written.map(PathBuf::as_path), inputs)
@@ -104,7 +104,7 @@ fn one(path: &Path, options: &Options) -> anyhow::Result<Finding> {
         let supported = ackwise_analyze::LinkType::SUPPORTED;
         return Err(
             BadInput::new(format!("{name}: frames of link type {link} are not read"))
-                .mend(format!("capture one of these: {supported}"))
+                .hint(format!("capture one of these: {supported}"))
                 .into(),
         );
     }
@@ -119,7 +119,7 @@ fn open(path: &Path, name: &str) -> anyhow::Result<(Box<dyn Read + Send>, Progre
     if name == STDIN {
         if io::stdin().is_terminal() {
             return Err(BadInput::new("-: standard input is a terminal")
-                .mend("tcpdump -i IFACE -s 128 -w - tcp | ackwise analyze -")
+                .hint("tcpdump -i IFACE -s 128 -w - tcp | ackwise analyze -")
                 .into());
         }
         return Ok((Box::new(io::stdin()), ProgressBar::hidden()));
@@ -130,7 +130,7 @@ fn open(path: &Path, name: &str) -> anyhow::Result<(Box<dyn Read + Send>, Progre
         .map_err(|e| BadInput::new(format!("{name}: {e}")))?;
     if meta.is_dir() {
         return Err(BadInput::new(format!("{name}: it is a directory"))
-            .mend("name the capture files in it")
+            .hint("name the capture files in it")
             .into());
     }
     let bar = "{msg} {wide_bar} {bytes}/{total_bytes} {eta}";
@@ -143,7 +143,7 @@ fn open(path: &Path, name: &str) -> anyhow::Result<(Box<dyn Read + Send>, Progre
 fn refused(name: &str, error: CaptureError) -> BadInput {
     let bad = BadInput::new(format!("{name}: {error}"));
     match error.advice() {
-        Some(advice) => bad.mend(advice),
+        Some(advice) => bad.hint(advice),
         None => bad,
     }
 }

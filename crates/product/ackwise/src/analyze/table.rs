@@ -6,9 +6,9 @@ use ackwise_cli::text;
 use super::Finding;
 
 /// The number of flows shown.
-const FLOWS: usize = 8;
+const MAX_FLOWS: usize = 8;
 /// The number of reasons shown for each policy.
-const REASONS: usize = 3;
+const MAX_REASONS: usize = 3;
 
 /// The findings for one file.
 pub fn text(finding: &Finding) -> String {
@@ -191,7 +191,7 @@ fn policies(policies: &[PolicyFinding]) -> String {
             .reasons
             .iter()
             .filter(|r| r.reason != "held" && r.reason != WITH_DATA)
-            .take(REASONS)
+            .take(MAX_REASONS)
             .map(|r| {
                 let share = r.acks as f64 / p.pure_acks.max(1) as f64;
                 format!("{} {}", r.reason, percent(share))
@@ -213,7 +213,7 @@ fn flows(a: &Analysis) -> String {
             .map(String::from)
             .to_vec(),
     ];
-    for f in a.flows.iter().take(FLOWS) {
+    for f in a.flows.iter().take(MAX_FLOWS) {
         rows.push(vec![
             f.from.clone(),
             f.to.clone(),
@@ -225,7 +225,7 @@ fn flows(a: &Analysis) -> String {
         ]);
     }
     let mut out = text::columns(&rows, &[false, false, true, true, true, true]);
-    let more = a.flows.len().saturating_sub(FLOWS) as u64 + a.flows_left_out;
+    let more = a.flows.len().saturating_sub(MAX_FLOWS) as u64 + a.flows_left_out;
     if more > 0 {
         out.push_str(&format!("and {more} more (--csv, --format json)\n"));
     }

@@ -3,16 +3,16 @@
 use std::time::Instant;
 
 use ackwise_cli::{Format, text};
-use ackwise_datapath::{AckRateAsker, AckRateCounters, AckRateWish, Error};
+use ackwise_datapath::{AckRateCounters, AckRateRequest, AckRateRequester, Error};
 use ackwise_netdev::daemon::{Daemon, Ended, Supervisor};
 use serde_json::json;
 
 use crate::linux::cli::ask::AskArgs;
 use crate::linux::watch::{reason, watch};
 
-struct Asking(AckRateAsker);
+struct RequesterDaemon(AckRateRequester);
 
-impl Daemon for Asking {
+impl Daemon for RequesterDaemon {
     type Stats = AckRateCounters;
     type Error = Error;
 
@@ -31,24 +31,24 @@ pub fn ask(args: &AskArgs, format: Format) -> anyhow::Result<()> {
     let started = Instant::now();
     let cgroup = match &args.cgroup {
         Some(cgroup) => cgroup.clone(),
-        None => AckRateAsker::root()?,
+        None => AckRateRequester::root()?,
     };
-    let (wish, what) = match (args.segments, args.per_window) {
+    let (request, what) = match (args.segments, args.per_window) {
         _ if args.ack_congestion_control => (
-            AckRateWish::CongestionControl,
+            AckRateRequest::CongestionControl,
             "as many ACKs as the return path carries".to_owned(),
         ),
         (Some(segments), _) => (
-            AckRateWish::Segments(segments),
+            AckRateRequest::Segments(segments),
             format!("one ACK per {segments} segments"),
         ),
         (None, Some(acks)) => (
-            AckRateWish::PerWindow(acks),
+            AckRateRequest::PerWindow(acks),
             format!("{acks} ACKs per congestion window"),
         ),
-        (None, None) => (AckRateWish::Nothing, "nothing; peers may ask".to_owned()),
+        (None, None) => (AckRateRequest::Nothing, "nothing; peers may ask".to_owned()),
     };
-    let asking = Asking(AckRateAsker::attach(&cgroup, wish)?);
+    let requester = RequesterDaemon(AckRateRequester::attach(&cgroup, request)?);
     supervisor.ready(&what);
     let place = cgroup.display().to_string();
     match format {
@@ -66,10 +66,12 @@ pub fn ask(args: &AskArgs, format: Format) -> anyhow::Result<()> {
     } else {
         line
     };
-    let outcome = watch(&supervisor, &asking, until, format, |_, now, _| line(now))?;
+    let outcome = watch(&supervisor, &requester, until, format, |_, now, _| {
+        line(now)
+    })?;
     let why = reason(outcome, "ackwise ask");
     supervisor.stopping();
-    let counters = asking.stats()?;
+    let counters = requester.stats()?;
     match format {
         Format::Json => text::print(&format!(
             "{}\n",

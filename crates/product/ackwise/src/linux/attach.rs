@@ -55,7 +55,7 @@ pub fn attach(args: &AttachArgs, format: Format) -> anyhow::Result<()> {
     let ended = attachment.detach();
     drop(server);
     let stats = ended.as_ref().unwrap_or(&last);
-    conclude(&options, stats, why, format)?;
+    finish(&options, stats, why, format)?;
     ended.map(|_| ()).map_err(Into::into)
 }
 
@@ -103,7 +103,7 @@ fn announce(
     text::print(&format!("{line}\n"))
 }
 
-fn conclude(
+fn finish(
     options: &Options,
     stats: &Stats,
     why: &'static str,

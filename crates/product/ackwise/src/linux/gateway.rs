@@ -13,11 +13,11 @@ use serde_json::json;
 use crate::linux::cli::gateway::{
     GatewayCommand, GatewayDownArgs, GatewayStatusArgs, GatewayUpArgs,
 };
+use crate::linux::per_daemon::PerDaemon;
 use crate::linux::present::unless_missing;
 use crate::linux::rates::{measured_rate, rate};
-use crate::linux::several::Several;
-use crate::linux::shared_daemon::{SharedDaemon, listen_if_asked};
-use crate::linux::watch::{MAX_END, reason, watch};
+use crate::linux::shared_daemon::{SharedDaemon, listen_if_requested};
+use crate::linux::watch::{EXIT_TIMEOUT, reason, watch};
 
 /// Runs a subcommand of `ackwise gateway`.
 pub fn gateway(command: &GatewayCommand, format: Format) -> anyhow::Result<()> {
@@ -32,17 +32,17 @@ pub fn gateway(command: &GatewayCommand, format: Format) -> anyhow::Result<()> {
 /// The configuration from the file, or from the arguments.
 fn config(args: &GatewayUpArgs) -> anyhow::Result<Config> {
     let Some(file) = &args.config else {
-        return Ok(of_arguments(args)?);
+        return Ok(config_from_arguments(args)?);
     };
     let config = Config::load(file)?;
     match &args.interface {
-        Some(asked) if *asked != config.interface => Err(BadInput::new(format!(
-            "INTERFACE is {asked}, but {} is for {}",
+        Some(interface_argument) if *interface_argument != config.interface => Err(BadInput::new(format!(
+            "INTERFACE is {interface_argument}, but {} is for {}",
             file.display(),
             config.interface
         ))
-        .mend(format!(
-            "set interface = {asked:?} in the file, name {} here, or name another file",
+        .hint(format!(
+            "set interface = {interface_argument:?} in the file, name {} here, or name another file",
             config.interface
         ))
         .into()),
@@ -52,7 +52,7 @@ fn config(args: &GatewayUpArgs) -> anyhow::Result<Config> {
 
 /// Converts a rate that may be in tc's notation to the notation of files. An invalid rate is
 /// returned unchanged, and reported when the configuration is read.
-fn as_file_has_it(rate: &str) -> String {
+fn to_file_rate(rate: &str) -> String {
     match (units::rate(rate), uplink::rate(rate)) {
         (Err(_), Ok(bps)) => format!("{bps} bit/s"),
         _ => rate.to_owned(),
@@ -61,11 +61,11 @@ fn as_file_has_it(rate: &str) -> String {
 
 /// Builds a configuration file with one line per argument, so that the line of a mistake identifies
 /// the argument.
-fn of_arguments(args: &GatewayUpArgs) -> Result<Config, BadInput> {
+fn config_from_arguments(args: &GatewayUpArgs) -> Result<Config, BadInput> {
     let (Some(interface), Some(rate)) = (&args.interface, &args.rate) else {
         return Err(
             BadInput::new("an interface and --rate are needed, or --config")
-                .mend("`ackwise gateway up wan0 --rate '1 Mbit/s'`, or `--config FILE`"),
+                .hint("`ackwise gateway up wan0 --rate '1 Mbit/s'`, or `--config FILE`"),
         );
     };
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
@@ -94,13 +94,11 @@ fn of_arguments(args: &GatewayUpArgs) -> Result<Config, BadInput> {
         .or(is_fq_codel.then_some("rfc3449-sack"));
     let lines = [
         ("INTERFACE", "interface", Some(quoted(interface))),
-        ("--rate", "rate", Some(quoted(&as_file_has_it(rate)))),
+        ("--rate", "rate", Some(quoted(&to_file_rate(rate)))),
         (
             "--min-rate",
             "min_rate",
-            args.min_rate
-                .as_deref()
-                .map(|it| quoted(&as_file_has_it(it))),
+            args.min_rate.as_deref().map(|it| quoted(&to_file_rate(it))),
         ),
         ("--overhead", "overhead", Some(args.overhead.to_string())),
         ("--acc", "acc", args.acc.then(|| "true".to_owned())),
@@ -126,13 +124,13 @@ fn of_arguments(args: &GatewayUpArgs) -> Result<Config, BadInput> {
         arguments.push((argument, key));
     }
     let parsed = Config::parse(Path::new("(arguments)"), &text);
-    parsed.map_err(|error| in_words_of_arguments(&error, &arguments))
+    parsed.map_err(|error| explain_in_arguments(&error, &arguments))
 }
 
-/// What is wrong with a file made by [`of_arguments`], in terms of the arguments. `arguments` has
-/// the argument and the key of each line.
-fn in_words_of_arguments(error: &ConfigError, arguments: &[(&str, &str)]) -> BadInput {
-    let said = error.diagnostics().iter().map(|mistake| {
+/// What is wrong with a file made by [`config_from_arguments`], in terms of the arguments.
+/// `arguments` has the argument and the key of each line.
+fn explain_in_arguments(error: &ConfigError, arguments: &[(&str, &str)]) -> BadInput {
+    let message = error.diagnostics().iter().map(|mistake| {
         let line = mistake.line.checked_sub(1);
         let line = line.and_then(|line| arguments.get(line));
         let (argument, key) = line.unwrap_or(&("", ""));
@@ -146,14 +144,14 @@ fn in_words_of_arguments(error: &ConfigError, arguments: &[(&str, &str)]) -> Bad
             _ => message,
         }
     });
-    BadInput::new(said.collect::<Vec<_>>().join("\n"))
+    BadInput::new(message.collect::<Vec<_>>().join("\n"))
 }
 
 fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
     let config = config(args)?;
     // Block signals before any thread starts, so that every thread leaves them to this one.
     let supervisor = Supervisor::new()?;
-    let listener = listen_if_asked(args.metrics, args.config.as_deref(), config.metrics)?;
+    let listener = listen_if_requested(args.metrics, args.config.as_deref(), config.metrics)?;
     let started = Instant::now();
     let mut prepared = Prepared::new(config.clone(), args.attach_mode.into())?;
     // Also before any thread, since threads inherit the privileges of this one.
@@ -206,7 +204,7 @@ fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
         text::print(&format!("{answer}\n"))?;
     } else {
         let line = format!("gateway of {} ended ({why})\n", config.interface);
-        text::print(&format!("{line}{}", in_full(stats)))?;
+        text::print(&format!("{line}{}", details(stats)))?;
     }
     ended.map(|_| ()).map_err(Into::into)
 }
@@ -228,9 +226,9 @@ fn thin(rate_bps: u64, interface: &str) -> String {
     )
 }
 
-/// One line on what happened between two reads of the counters, `took` apart.
-pub fn live(before: &Stats, now: &Stats, took: Duration) -> String {
-    let span = took.as_secs_f64().max(1e-3);
+/// One line on what happened between two reads of the counters, `elapsed` apart.
+pub fn live(before: &Stats, now: &Stats, elapsed: Duration) -> String {
+    let span = elapsed.as_secs_f64().max(1e-3);
     let per_s = |count: fn(&Stats) -> u64| count(now).saturating_sub(count(before)) as f64 / span;
     format!(
         "{} packets/s in, {} out ({}); {} ACKs/s redundant, {} marked/s, {} dropped/s; {} wait, {} \
@@ -249,9 +247,9 @@ pub fn live(before: &Stats, now: &Stats, took: Duration) -> String {
 fn status(args: &GatewayStatusArgs, format: Format) -> anyhow::Result<()> {
     let gateways = match &args.interface {
         Some(interface) => {
-            Several::only(control::status(interface).map_err(|e| mended(interface, e))?)
+            PerDaemon::only(control::status(interface).map_err(|e| explain_missing(interface, e))?)
         }
-        None => Several::of(
+        None => PerDaemon::of(
             control::list()?,
             |name| name,
             |interface| match control::status(interface) {
@@ -266,13 +264,13 @@ fn status(args: &GatewayStatusArgs, format: Format) -> anyhow::Result<()> {
         Format::Text if gateways.is_empty() => {
             text::print("No interface of this network namespace has a gateway.\n")?;
         }
-        Format::Text => text::print(&gateways.done.iter().map(in_full).collect::<String>())?,
+        Format::Text => text::print(&gateways.done.iter().map(details).collect::<String>())?,
     }
-    gateways.conclude()
+    gateways.finish()
 }
 
 /// Explains that there is no such interface.
-fn mended(interface: &str, error: Error) -> anyhow::Error {
+fn explain_missing(interface: &str, error: Error) -> anyhow::Error {
     match error {
         Error::NotThere(_) => unless_missing(interface, error.into()),
         error => error.into(),
@@ -280,14 +278,14 @@ fn mended(interface: &str, error: Error) -> anyhow::Error {
 }
 
 fn down(args: &GatewayDownArgs, format: Format) -> anyhow::Result<()> {
-    let stats = control::down(&args.interface).map_err(|e| mended(&args.interface, e))?;
-    if !control::wait_ended(stats.pid, MAX_END)? {
+    let stats = control::down(&args.interface).map_err(|e| explain_missing(&args.interface, e))?;
+    if !control::wait_ended(stats.pid, EXIT_TIMEOUT)? {
         tracing::warn!("process {} has not ended yet", stats.pid);
     }
     if format == Format::Json {
         return text::print_json(&stats);
     }
-    text::print(&in_full(&stats))
+    text::print(&details(&stats))
 }
 
 fn check(files: &[std::path::PathBuf], format: Format) -> anyhow::Result<()> {
@@ -302,7 +300,7 @@ fn check(files: &[std::path::PathBuf], format: Format) -> anyhow::Result<()> {
     })
 }
 
-pub fn in_full(stats: &Stats) -> String {
+pub fn details(stats: &Stats) -> String {
     let n = |count: u64| count.to_string();
     let shaped = match stats.measured {
         None => rate(stats.rate_bps),
@@ -461,12 +459,12 @@ mod tests {
     #[test]
     fn a_thin_link_is_told_of_long_packets() {
         assert_eq!(thin(1_000_000, "wan0"), "");
-        let said = thin(31_000, "wan0");
+        let message = thin(31_000, "wan0");
         assert!(
-            said.contains("takes 387 ms") && said.contains("makes that 148 ms"),
-            "{said}"
+            message.contains("takes 387 ms") && message.contains("makes that 148 ms"),
+            "{message}"
         );
-        assert!(said.contains("dev wan0 mtu 576"), "{said}");
+        assert!(message.contains("dev wan0 mtu 576"), "{message}");
     }
 
     #[test]
@@ -474,7 +472,7 @@ mod tests {
         let mut stats = Stats::default();
         (stats.dropped.full, stats.dropped.down) = (3, 2);
         stats.waiting.max_packets = 7;
-        let text = in_full(&stats);
+        let text = details(&stats);
         for row in [
             "dropped: queue full      3\n",
             "dropped: interface down  2\n",

@@ -17,9 +17,9 @@ use crate::linux::metrics::Exposition;
 const MAX_REQUEST: usize = 8 * 1024;
 const MAX_HEADERS: usize = 64;
 /// Requests served at the same time; further clients are told to retry.
-const MAX_AT_ONCE: usize = 8;
+const MAX_CONCURRENT: usize = 8;
 /// How long a client may take to send its request and to read the answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Makes the page that a scrape returns.
 pub type Page = dyn Fn(Exposition) -> Result<String, String> + Send + Sync;
@@ -117,7 +117,7 @@ impl Request {
     /// Takes a slot, unless all are in use.
     fn begin(busy: &Arc<AtomicUsize>) -> Option<Self> {
         let request = Self(Arc::clone(busy));
-        (busy.fetch_add(1, Ordering::Relaxed) < MAX_AT_ONCE).then_some(request)
+        (busy.fetch_add(1, Ordering::Relaxed) < MAX_CONCURRENT).then_some(request)
     }
 }
 
@@ -140,14 +140,14 @@ fn refuse(stream: &TcpStream) {
 }
 
 fn serve(mut stream: TcpStream, page: &Page) -> io::Result<()> {
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
     let (answer, body) = answer(&mut stream, page);
     answer.send(stream, body)
 }
 
 /// The answer, and whether its body is wanted.
 fn answer(stream: &mut TcpStream, page: &Page) -> (Answer, bool) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + CLIENT_TIMEOUT;
     let mut buf = Vec::new();
     loop {
         if let Some(answer) = answer_to(&buf, page) {
@@ -305,8 +305,8 @@ mod tests {
             got.contains("Content-Type: text/plain; version=0.0.4;"),
             "{got}"
         );
-        let asked = b"GET /metrics HTTP/1.1\r\naccept: application/openmetrics-text\r\n\r\n";
-        let got = ask(&s, asked);
+        let request = b"GET /metrics HTTP/1.1\r\naccept: application/openmetrics-text\r\n\r\n";
+        let got = ask(&s, request);
         assert!(got.starts_with("HTTP/1.1 200 OK\r\n"), "{got}");
         assert!(
             got.contains("Content-Type: application/openmetrics-text;"),
@@ -352,17 +352,17 @@ mod tests {
 
     #[test]
     fn a_page_that_panics_takes_no_place_from_others() {
-        let asked = AtomicUsize::new(0);
+        let request = AtomicUsize::new(0);
         let page: Arc<Page> = Arc::new(move |_| {
             assert!(
-                asked.fetch_add(1, Ordering::Relaxed) > MAX_AT_ONCE,
+                request.fetch_add(1, Ordering::Relaxed) > MAX_CONCURRENT,
                 "for this test"
             );
             Ok("a_metric 1\n# EOF\n".into())
         });
         let s = Server::start(TcpListener::bind("127.0.0.1:0").unwrap(), page).unwrap();
         let scrape = || ask(&s, b"GET /metrics HTTP/1.1\r\n\r\n");
-        for _ in 0..=MAX_AT_ONCE {
+        for _ in 0..=MAX_CONCURRENT {
             assert_eq!(scrape(), "");
         }
         assert!(scrape().contains("a_metric 1"));
@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn idle_clients_do_not_starve_a_scrape() {
         let s = server();
-        let idle: Vec<_> = (0..MAX_AT_ONCE - 1)
+        let idle: Vec<_> = (0..MAX_CONCURRENT - 1)
             .map(|_| TcpStream::connect(s.address()).unwrap())
             .collect();
         assert!(ask(&s, b"GET /metrics HTTP/1.1\r\n\r\n").contains("a_metric 1"));
@@ -464,12 +464,12 @@ mod tests {
     fn l1_a_refused_client_is_not_read_from() {
         let s = server();
         let connect = || TcpStream::connect(s.address()).unwrap();
-        let idle: Vec<_> = (0..MAX_AT_ONCE).map(|_| connect()).collect();
+        let idle: Vec<_> = (0..MAX_CONCURRENT).map(|_| connect()).collect();
         let mut refused = connect();
-        refused.set_read_timeout(Some(PATIENCE)).unwrap();
-        let mut said = String::new();
-        refused.read_to_string(&mut said).unwrap();
-        assert!(said.starts_with("HTTP/1.1 503 "), "{said}");
+        refused.set_read_timeout(Some(CLIENT_TIMEOUT)).unwrap();
+        let mut response = String::new();
+        refused.read_to_string(&mut response).unwrap();
+        assert!(response.starts_with("HTTP/1.1 503 "), "{response}");
         let _ = refused.write(b"G");
         let error = refused
             .write(b"E")

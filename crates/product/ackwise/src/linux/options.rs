@@ -16,14 +16,14 @@ pub fn options(args: &AttachArgs) -> Result<Options, BadInput> {
         return Err(BadInput::new(
             "--cwnd-hint: only the sender of the data knows its congestion window",
         )
-        .mend("add --position sender, on the host that sends the data"));
+        .hint("add --position sender, on the host that sends the data"));
     }
     options.cwnd_hint = args.cwnd_hint;
     if args.ack_request && options.position != Position::Sender {
         return Err(BadInput::new(
             "--ack-request: only the sender of the data knows which packet is the last of a window",
         )
-        .mend("add --position sender, on the host that sends the data"));
+        .hint("add --position sender, on the host that sends the data"));
     }
     options.ack_request = args.ack_request;
     let every_n = options.policy.policy().name() == "every-n";
@@ -31,7 +31,7 @@ pub fn options(args: &AttachArgs) -> Result<Options, BadInput> {
         return Err(BadInput::new(
             "--obey-ack-rate: works only on the host that receives the data, with the policy every-n",
         )
-        .mend("add --policy every-n --set n=1, and leave --position out"));
+        .hint("add --policy every-n --set n=1, and leave --position out"));
     }
     options.obey_ack_rate = args.obey_ack_rate;
     options.dry_run = args.dry_run;
@@ -60,7 +60,7 @@ pub fn thin_options(args: &ThinArgs) -> Result<Options, BadInput> {
 
 fn add_match(matches: &mut Matches, text: &str) -> Result<(), BadInput> {
     let bad = |why: String| {
-        BadInput::new(format!("--match {text}: {why}")).mend(
+        BadInput::new(format!("--match {text}: {why}")).hint(
             "write remote=ADDRESS[/LEN], local=ADDRESS[/LEN], remote-port=PORT[-PORT] or \
              local-port=PORT[-PORT]",
         )

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
-use ackwise_netdev::privileges::{User, Uses, drop_all};
+use ackwise_netdev::privileges::{PrivilegedOps, User, drop_all};
 use ackwise_probe::{Client, Error, INTERVALS, Report, Server};
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ use crate::linux::summary;
 /// A segment of the fast flow with its headers, in bits, plus a quarter.
 const SEGMENT_BITS: u64 = (536 + 52 + 38) * 8 * 5 / 4;
 /// The pause after a system error, so that a persistent one does not use up a CPU.
-const PAUSE: Duration = Duration::from_millis(200);
+const RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// Probes a partner, or serves.
 pub fn probe(args: &ProbeArgs, format: Format) -> anyhow::Result<()> {
@@ -24,7 +24,7 @@ pub fn probe(args: &ProbeArgs, format: Format) -> anyhow::Result<()> {
         Some(host) => ask(host, args, format),
         None if args.serve => serve(args, format),
         None => Err(BadInput::new("no partner is named")
-            .mend("`ackwise probe --serve` there, then `ackwise probe HOST` here")
+            .hint("`ackwise probe --serve` there, then `ackwise probe HOST` here")
             .into()),
     }
 }
@@ -34,14 +34,14 @@ fn ask(host: &str, args: &ProbeArgs, format: Format) -> anyhow::Result<()> {
     check_host(host)?;
     let client = Client::connect(host, args.port)?;
     // All sockets are open now.
-    drop_all(None, &Uses::default())?;
+    drop_all(None, &PrivilegedOps::default())?;
     let partner = client.partner().to_string();
     let line = summary::live_line();
-    let played = client.probe(interval, |done| {
+    let records = client.probe(interval, |done| {
         line.set_message(format!("{} of 4 parts of the probe are done", done));
     });
     line.finish_and_clear();
-    let report = Report::of(partner, &played?);
+    let report = Report::of(partner, &records?);
     match format {
         Format::Json => text::print_json(&report),
         Format::Text => text::print(&report.text()),
@@ -52,7 +52,7 @@ fn ask(host: &str, args: &ProbeArgs, format: Format) -> anyhow::Result<()> {
 fn check_host(host: &str) -> Result<(), BadInput> {
     if host.trim().is_empty() {
         return Err(BadInput::new("HOST is empty")
-            .mend("name the partner, or give its address: `ackwise probe server.example`"));
+            .hint("name the partner, or give its address: `ackwise probe server.example`"));
     }
     // The interface of a link-local address follows a percent sign.
     let address = host.split('%').next().unwrap_or(host);
@@ -61,11 +61,11 @@ fn check_host(host: &str) -> Result<(), BadInput> {
     }
     let bad = BadInput::new(format!("HOST {host:?} is neither a name nor an address"));
     Err(match without_port(host) {
-        Some((name, Some(port))) => bad.mend(format!(
+        Some((name, Some(port))) => bad.hint(format!(
             "the port has an argument of its own: `ackwise probe {name} --port {port}`"
         )),
-        Some((name, None)) => bad.mend(format!("leave the brackets out: `ackwise probe {name}`")),
-        None => bad.mend("write one of them alone, without brackets; a port follows --port"),
+        Some((name, None)) => bad.hint(format!("leave the brackets out: `ackwise probe {name}`")),
+        None => bad.hint("write one of them alone, without brackets; a port follows --port"),
     })
 }
 
@@ -95,7 +95,7 @@ fn interval(rate: Option<u64>) -> Result<u32, BadInput> {
             "--rate {} bit/s is too slow for a probe",
             rate.unwrap_or(0)
         ))
-        .mend(format!("name {least}kbit or more")));
+        .hint(format!("name {least}kbit or more")));
     }
     Ok((fits as u32).max(low))
 }
@@ -111,7 +111,7 @@ struct Serving {
 fn serve(args: &ProbeArgs, format: Format) -> anyhow::Result<()> {
     let (mut server, address) = bind(args)?;
     let user = User::choose(args.user.as_deref())?;
-    drop_all(user.as_ref(), &Uses::default())?;
+    drop_all(user.as_ref(), &PrivilegedOps::default())?;
     let flows = address.port().saturating_add(1);
     match format {
         Format::Json => {
@@ -132,7 +132,7 @@ fn serve(args: &ProbeArgs, format: Format) -> anyhow::Result<()> {
             Err(error) => {
                 tracing::warn!("a probe was not finished: {error}");
                 if matches!(error, Error::System { .. }) {
-                    std::thread::sleep(PAUSE);
+                    std::thread::sleep(RETRY_DELAY);
                 }
             }
         }
@@ -171,14 +171,14 @@ fn no_address(address: IpAddr, error: &Error) -> Option<BadInput> {
             BadInput::new(format!(
                 "--listen {address}: no interface of this host has this address"
             ))
-            .mend("`ip address` lists those there are; without --listen it listens on all"),
+            .hint("`ip address` lists those there are; without --listen it listens on all"),
         ),
         // A link-local address needs an interface.
         ErrorKind::InvalidInput if is_link_local => Some(
             BadInput::new(format!(
                 "--listen {address}: a link-local address is that of an interface, which cannot be named here"
             ))
-            .mend("give another address, or leave --listen out: it then listens on all"),
+            .hint("give another address, or leave --listen out: it then listens on all"),
         ),
         _ => None,
     }
@@ -230,7 +230,7 @@ mod tests {
         ] {
             assert!(check_host(fine).is_ok(), "{fine}");
         }
-        for (bad, mend) in [
+        for (bad, hint) in [
             ("", "name the partner"),
             (" ", "name the partner"),
             ("192.0.2.7:9479", "`ackwise probe 192.0.2.7 --port 9479`"),
@@ -248,7 +248,7 @@ mod tests {
             ("[", "a port follows --port"),
         ] {
             let error = check_host(bad).unwrap_err().to_string();
-            assert!(error.contains(mend), "{bad}: {error}");
+            assert!(error.contains(hint), "{bad}: {error}");
         }
     }
 }

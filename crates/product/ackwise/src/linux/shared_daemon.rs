@@ -88,7 +88,7 @@ pub fn listen(address: SocketAddr) -> Result<TcpListener, BadInput> {
 
 /// Listens where metrics are to be served, if an argument or else the key `metrics` of a file asks
 /// for it.
-pub fn listen_if_asked(
+pub fn listen_if_requested(
     argument: Option<SocketAddr>,
     file: Option<&Path>,
     key: Option<SocketAddr>,
@@ -105,6 +105,6 @@ pub fn listen_if_asked(
 fn listen_for(what: &str, address: SocketAddr) -> Result<TcpListener, BadInput> {
     TcpListener::bind(address).map_err(|e| {
         BadInput::new(format!("{what} {address}: cannot listen there: {e}"))
-            .mend("choose another address or port; port 0 takes any free one")
+            .hint("choose another address or port; port 0 takes any free one")
     })
 }

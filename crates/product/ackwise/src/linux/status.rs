@@ -59,7 +59,8 @@ pub fn status(args: &StatusArgs, format: Format) -> anyhow::Result<()> {
     let names = Names::new();
     let attachments: Vec<_> = match &args.interface {
         Some(interface) => {
-            let holder = control::holder(interface).map_err(|error| mended(interface, error))?;
+            let holder =
+                control::holder(interface).map_err(|error| explain_missing(interface, error))?;
             let status = control::status_of(&holder, args.flows)?;
             vec![Attachment::new(&names, holder, Ok(status))]
         }
@@ -81,7 +82,7 @@ pub fn status(args: &StatusArgs, format: Format) -> anyhow::Result<()> {
         return text::print_json(&all);
     }
     if args.interface.is_some() {
-        return text::print(&attachments.iter().map(in_full).collect::<String>());
+        return text::print(&attachments.iter().map(details).collect::<String>());
     }
     let mut out = match attachments.is_empty() {
         true => "Nothing is attached.\n".to_owned(),
@@ -97,7 +98,7 @@ pub fn status(args: &StatusArgs, format: Format) -> anyhow::Result<()> {
 
 /// Explains that there is no such interface, or that it has a gateway instead, which is what its user
 /// looks for.
-fn mended(interface: &str, error: ackwise_datapath::Error) -> anyhow::Error {
+fn explain_missing(interface: &str, error: ackwise_datapath::Error) -> anyhow::Error {
     let has_gateway = ackwise_gateway::control::status(interface).is_ok();
     match error {
         ackwise_datapath::Error::NotAttached(_) if has_gateway => anyhow::anyhow!(
@@ -155,7 +156,7 @@ fn how(a: &Attachment) -> &'static str {
     }
 }
 
-fn in_full(a: &Attachment) -> String {
+fn details(a: &Attachment) -> String {
     let Some(s) = &a.stats else {
         return String::new();
     };

@@ -8,10 +8,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::linux::rates::measured_rate;
 
-/// What happened between two reads of the counters, `took` apart.
-pub fn line(before: &Stats, now: &Stats, took: Duration) -> String {
+/// What happened between two reads of the counters, `elapsed` apart.
+pub fn line(before: &Stats, now: &Stats, elapsed: Duration) -> String {
     let grown = |count: fn(&Stats) -> u64| count(now).saturating_sub(count(before));
-    let per_s = |n: u64| text::count((n as f64 / took.as_secs_f64().max(1e-3)).round());
+    let per_s = |n: u64| text::count((n as f64 / elapsed.as_secs_f64().max(1e-3)).round());
     let seen = grown(|s| s.acks);
     let mut line = format!(
         "ACKs/s {} in, {} {}, {} re-emitted; {} saved; {} flows",

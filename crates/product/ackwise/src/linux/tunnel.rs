@@ -33,14 +33,14 @@ fn keygen(file: &Path, format: Format) -> anyhow::Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             let what = format!("{} exists: keys are not overwritten", file.display());
             return Err(BadInput::new(what)
-                .mend("name another file, or remove it first")
+                .hint("name another file, or remove it first")
                 .into());
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let directory = file.parent().unwrap_or(file).display();
             let what = format!("{}: there is no directory {directory}", file.display());
             return Err(BadInput::new(what)
-                .mend(format!("mkdir -p {directory}"))
+                .hint(format!("mkdir -p {directory}"))
                 .into());
         }
         opened => opened.with_context(|| format!("cannot write {}", file.display()))?,
@@ -64,7 +64,7 @@ fn pubkey(file: Option<&Path>, format: Format) -> anyhow::Result<()> {
     let text = read.with_context(|| format!("cannot read {name}"))?;
     let secret = key_from_base64(&text).map_err(|error| {
         BadInput::new(format!("{name}: {error}"))
-            .mend("`ackwise tunnel keygen FILE`, or `wg genkey`, makes one")
+            .hint("`ackwise tunnel keygen FILE`, or `wg genkey`, makes one")
     })?;
     let keys = KeyPair::from_secret(secret).context("cannot use this key")?;
     print_public_key(&keys, format)

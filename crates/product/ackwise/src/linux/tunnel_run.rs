@@ -10,9 +10,9 @@ use ackwise_tunneld::{Amount, Config, Error, PeerStats, Prepared, Restored, Stat
 use serde_json::json;
 
 use crate::linux::cli::tunnel::{DownArgs, StatusArgs, UpArgs};
-use crate::linux::several::Several;
-use crate::linux::shared_daemon::{SharedDaemon, listen_if_asked};
-use crate::linux::watch::{MAX_END, reason, watch};
+use crate::linux::per_daemon::PerDaemon;
+use crate::linux::shared_daemon::{SharedDaemon, listen_if_requested};
+use crate::linux::watch::{EXIT_TIMEOUT, reason, watch};
 
 /// Runs one end of a tunnel until something ends it.
 pub fn up(args: &UpArgs, format: Format) -> anyhow::Result<()> {
@@ -22,7 +22,7 @@ pub fn up(args: &UpArgs, format: Format) -> anyhow::Result<()> {
     let started = Instant::now();
     let what = describe(&config);
     let device = config.device.clone();
-    let listener = listen_if_asked(args.metrics, Some(&args.config), config.metrics)?;
+    let listener = listen_if_requested(args.metrics, Some(&args.config), config.metrics)?;
     let mut prepared = Prepared::new(config, args.attach_mode.into())?;
     // Also before any thread, since threads inherit the privileges of this one.
     prepared.drop_privileges()?;
@@ -61,7 +61,7 @@ pub fn up(args: &UpArgs, format: Format) -> anyhow::Result<()> {
         text::print(&format!("{line}\n"))?;
     } else {
         let line = format!("tunnel {device} ended ({why})\n");
-        text::print(&format!("{line}{}", in_full(stats)))?;
+        text::print(&format!("{line}{}", details(stats)))?;
     }
     ended.map(|_| ()).map_err(Into::into)
 }
@@ -70,9 +70,9 @@ fn sum(stats: &Stats, of: impl Fn(&PeerStats) -> u64) -> u64 {
     stats.peers.iter().map(of).sum()
 }
 
-/// One line on what happened between two reads of the counters, `took` apart.
-fn live(before: &Stats, now: &Stats, took: Duration) -> String {
-    let span = took.as_secs_f64().max(1e-3);
+/// One line on what happened between two reads of the counters, `elapsed` apart.
+fn live(before: &Stats, now: &Stats, elapsed: Duration) -> String {
+    let span = elapsed.as_secs_f64().max(1e-3);
     let grown = |of: fn(&PeerStats) -> u64| sum(now, of).saturating_sub(sum(before, of));
     let per_s = |of: fn(&PeerStats) -> u64| text::count((grown(of) as f64 / span).round());
     let acks = grown(|peer| peer.packets_in.packets);
@@ -115,8 +115,8 @@ fn describe(config: &Config) -> String {
 /// Shows tunnels.
 pub fn status(args: &StatusArgs, format: Format) -> anyhow::Result<()> {
     let tunnels = match &args.device {
-        Some(device) => Several::only(control::status(device)?),
-        None => Several::of(
+        Some(device) => PerDaemon::only(control::status(device)?),
+        None => PerDaemon::of(
             control::list()?,
             |name| name,
             |device| match control::status(device) {
@@ -131,9 +131,9 @@ pub fn status(args: &StatusArgs, format: Format) -> anyhow::Result<()> {
         Format::Text if tunnels.is_empty() => {
             text::print("There is no tunnel in this network namespace.\n")?;
         }
-        Format::Text => text::print(&tunnels.done.iter().map(in_full).collect::<String>())?,
+        Format::Text => text::print(&tunnels.done.iter().map(details).collect::<String>())?,
     }
-    tunnels.conclude()
+    tunnels.finish()
 }
 
 /// Ends a tunnel.
@@ -143,10 +143,10 @@ pub fn down(args: &DownArgs, format: Format) -> anyhow::Result<()> {
         None => match &control::list()?[..] {
             [only] => end(only)?,
             [] => anyhow::bail!("there is no tunnel in this network namespace"),
-            several => {
-                let what = format!("several tunnels are running: {}", several.join(", "));
+            per_daemon => {
+                let what = format!("several tunnels are running: {}", per_daemon.join(", "));
                 return Err(BadInput::new(what)
-                    .mend("name one: `ackwise tunnel down DEVICE`")
+                    .hint("name one: `ackwise tunnel down DEVICE`")
                     .into());
             }
         },
@@ -154,13 +154,13 @@ pub fn down(args: &DownArgs, format: Format) -> anyhow::Result<()> {
     if format == Format::Json {
         return text::print_json(&stats);
     }
-    text::print(&in_full(&stats))
+    text::print(&details(&stats))
 }
 
 /// Ends a tunnel, and waits for its process to end so that the next one can start.
 fn end(device: &str) -> anyhow::Result<Stats> {
     let stats = control::down(device)?;
-    if !control::wait_ended(stats.pid, MAX_END)? {
+    if !control::wait_ended(stats.pid, EXIT_TIMEOUT)? {
         tracing::warn!("process {} of {device} has not ended yet", stats.pid);
     }
     Ok(stats)
@@ -171,7 +171,7 @@ pub fn check(files: &[PathBuf], format: Format) -> anyhow::Result<()> {
     crate::linux::check::files(files, format, |file: &Path| Config::load(file), describe)
 }
 
-fn in_full(stats: &Stats) -> String {
+fn details(stats: &Stats) -> String {
     let from = match &stats.interface {
         Some(interface) => format!("ACKs that leave by {interface}"),
         None => "routed ACKs".to_owned(),

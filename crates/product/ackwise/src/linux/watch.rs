@@ -9,7 +9,7 @@ use ackwise_netdev::daemon::{Daemon, Ended, Outcome, Supervisor};
 use crate::linux::summary;
 
 /// How long the process of a daemon that was ended may take to exit.
-pub const MAX_END: Duration = Duration::from_secs(5);
+pub const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Waits until something ends the daemon. If a person watches, `describe` makes the live line from
 /// the previous counters, the current ones and the time between them.
@@ -35,7 +35,7 @@ pub fn reason(outcome: Outcome, command: &'static str) -> &'static str {
         Outcome::Signal(name) => name,
         Outcome::Deadline => "the time is over",
         Outcome::ParentGone => "`ackwise up --all` is gone",
-        Outcome::Ended(Ended::Asked | Ended::Renewed) => command,
+        Outcome::Ended(Ended::Requested | Ended::Renewed) => command,
         Outcome::Ended(Ended::InterfaceGone) => "the interface is gone",
         Outcome::Ended(Ended::DeviceGone) => "its device is gone",
     }

@@ -58,7 +58,7 @@ const WARM: Duration = Duration::from_secs(3);
 /// The maximum difference between the line's and the program's blocks, s.
 const IN_STEP: f64 = 0.01;
 /// The program is ready within this time.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The factor of the line's rate while the policy is on, in experiments with harm.
 const HARM: f64 = 0.9;
 
@@ -256,7 +256,7 @@ impl Line {
                     let at = began.elapsed().div_duration_f64(BLOCK);
                     self.set_rate(rate(at, block) as u64);
                     let tick = end.min(Instant::now() + TICK);
-                    match run.said.recv_timeout(tick - Instant::now()) {
+                    match run.lines.recv_timeout(tick - Instant::now()) {
                         Err(RecvTimeoutError::Timeout) => {}
                         Err(RecvTimeoutError::Disconnected) => break 'pairs,
                         Ok(line) => panic!("not at the end of a pair: {line}"),
@@ -264,7 +264,7 @@ impl Line {
                 }
                 start = end;
             }
-            let line = run.said.recv_timeout(TICK);
+            let line = run.lines.recv_timeout(TICK);
             let line = line.expect("a line after each pair");
             assert!(line.contains(" pairs: data "), "{line}");
             start = Instant::now();
@@ -378,7 +378,7 @@ fn send(address: (&str, u16), bytes: usize, end: &AtomicBool) {
 struct Ab {
     child: Child,
     /// Its messages after each pair; closed when it ends.
-    said: Receiver<String>,
+    lines: Receiver<String>,
     out: JoinHandle<String>,
 }
 
@@ -420,28 +420,28 @@ impl Ab {
             text
         });
         let err = BufReader::new(child.stderr.take().unwrap());
-        let (tell, said) = channel();
+        let (sender, lines) = channel();
         std::thread::spawn(move || {
             for line in err.lines() {
                 // Nobody listens after a failure.
-                let _ = tell.send(line.unwrap());
+                let _ = sender.send(line.unwrap());
             }
         });
-        ready.set_read_timeout(Some(PATIENCE)).unwrap();
+        ready.set_read_timeout(Some(TIMEOUT)).unwrap();
         let mut bytes = [0; 256];
         let n = ready.recv(&mut bytes).unwrap_or_else(|error| {
-            let all: Vec<_> = said.try_iter().collect();
+            let all: Vec<_> = lines.try_iter().collect();
             panic!("not ready: {error}: {all:?}")
         });
         let text = String::from_utf8_lossy(&bytes[..n]);
         assert!(text.contains("READY=1"), "{text}");
-        Self { child, said, out }
+        Self { child, lines, out }
     }
 
     fn end(mut self) -> Report {
         let status = self.child.wait().unwrap();
         let out = self.out.join().unwrap();
-        let all: Vec<_> = self.said.try_iter().collect();
+        let all: Vec<_> = self.lines.try_iter().collect();
         assert!(status.success(), "{status}: {all:?}");
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
     }

@@ -150,7 +150,7 @@ impl Uplink {
             traffic.push(upload(self.port, &end));
         }
         let sparse = sparse(&end);
-        let looks = modem(&end);
+        let modem_backlogs = modem(&end);
         let began = Instant::now();
         let (mut sent, mut could) = (0_u64, 0_u64);
         let mut start = Duration::ZERO;
@@ -168,12 +168,12 @@ impl Uplink {
         }
         let sent = modem_sent() - sent;
         end.store(true, Ordering::Relaxed);
-        let (sparse, backlogs) = (sparse.join().unwrap(), looks.join().unwrap());
+        let (sparse, backlogs) = (sparse.join().unwrap(), modem_backlogs.join().unwrap());
         traffic.drain(..).for_each(|thread| thread.join().unwrap());
         let rate_at = |at: Duration| rates[(at.as_millis() as usize / 100).min(rates.len() - 1)];
         let least = sparse
             .iter()
-            .map(|(_, took)| *took)
+            .map(|(_, elapsed)| *elapsed)
             .min()
             .unwrap_or_default();
         let mut measured = Measured {
@@ -186,7 +186,7 @@ impl Uplink {
             sparse_ms: sparse
                 .iter()
                 .filter(|(at, _)| *at >= start)
-                .map(|(_, took)| (*took - least).as_secs_f64() * 1e3)
+                .map(|(_, elapsed)| (*elapsed - least).as_secs_f64() * 1e3)
                 .collect(),
         };
         measured.modem_ms.sort_by(f64::total_cmp);
@@ -332,8 +332,8 @@ fn sparse(end: &Arc<AtomicBool>) -> JoinHandle<Vec<(Duration, Duration)>> {
             let mut bytes = [0; 8];
             while !ended.load(Ordering::Relaxed) {
                 if answers.recv(&mut bytes).is_ok_and(|n| n == 8) {
-                    let asked = Duration::from_nanos(u64::from_ne_bytes(bytes));
-                    all.push((asked, began.elapsed() - asked));
+                    let sent_at = Duration::from_nanos(u64::from_ne_bytes(bytes));
+                    all.push((sent_at, began.elapsed() - sent_at));
                 }
             }
             all

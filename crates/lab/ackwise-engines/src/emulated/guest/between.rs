@@ -8,7 +8,7 @@
 use std::net::Ipv4Addr;
 
 use super::cost::{Busy, Counters, NapiThread};
-use super::interfaces::{plain, take, tc, wait_for_carrier};
+use super::interfaces::{disable_offloads, take, tc, wait_for_carrier};
 use crate::command;
 use crate::error::LabError;
 use crate::netns::{self, Namespace};
@@ -123,7 +123,7 @@ impl Node {
             lines.push(format!("link set {side} up"));
         }
         command::ip_batch(Some(name), &lines)?;
-        namespace.inside(|| SIDES.into_iter().try_for_each(plain))?;
+        namespace.inside(|| SIDES.into_iter().try_for_each(disable_offloads))?;
         Ok(Self { namespace, napi })
     }
 }

@@ -21,12 +21,12 @@ use crate::netns::Entrance;
 use crate::tcpinfo;
 
 /// Interval at which a paced application writes what is due.
-const PACE: Duration = Duration::from_millis(10);
+const PACING_INTERVAL: Duration = Duration::from_millis(10);
 /// Real-time priority of NAPI threads: packets come before applications.
 const NAPI_PRIORITY: i32 = 20;
 const APPLICATION_PRIORITY: i32 = 10;
 /// How much longer than the flow a receiver waits.
-const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// State shared by the threads of a flow.
 #[derive(Default)]
@@ -44,11 +44,11 @@ struct Shared {
 /// A socket or a file of `/proc` cannot be used.
 pub fn run(job: &Job, hosts: &Hosts) -> Result<Vec<Sample>, LabError> {
     let shared = Shared::default();
-    let patience = Duration::from_millis(job.duration_ms) + CONNECT_WITHIN;
+    let timeout = Duration::from_millis(job.duration_ms) + CONNECT_TIMEOUT;
     let listener = hosts
         .receiver
         .namespace
-        .inside(|| listen(hosts.server, patience))?;
+        .inside(|| listen(hosts.server, timeout))?;
     let (from, to) = (
         hosts.sender.namespace.entrance()?,
         hosts.receiver.namespace.entrance()?,
@@ -87,12 +87,12 @@ fn tcp_socket() -> io::Result<Socket> {
     Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))
 }
 
-fn listen(server: SocketAddr, patience: Duration) -> Result<Socket, LabError> {
+fn listen(server: SocketAddr, timeout: Duration) -> Result<Socket, LabError> {
     let open = || {
         let socket = tcp_socket()?;
         // The timeout also applies to `accept`: a sender that never connects must not hang the
         // guest.
-        socket.set_read_timeout(Some(patience))?;
+        socket.set_read_timeout(Some(timeout))?;
         socket.bind(&SockAddr::from(server))?;
         socket.listen(1)?;
         Ok(socket)
@@ -153,7 +153,7 @@ fn send(job: &Job, server: SocketAddr, from: &Entrance, shared: &Shared) -> Resu
         };
         // Whole chunks only: smaller writes would keep the CPU busy with small segments.
         if due < chunk.len() {
-            thread::sleep(PACE);
+            thread::sleep(PACING_INTERVAL);
             continue;
         }
         written += socket.write(&chunk[..due]).map_err(failed())? as u64;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::record::{Between, Job};
 use super::between::Middle;
 use super::cost::NapiThread;
-use super::interfaces::{plain, take, tc, wait_for_carrier};
+use super::interfaces::{disable_offloads, take, tc, wait_for_carrier};
 use crate::command;
 use crate::error::LabError;
 use crate::netns::{self, Namespace};
@@ -17,7 +17,7 @@ const PORT: u16 = 5001;
 pub const INTERFACE: &str = "lan";
 /// Within this time, all six interfaces get carrier. Sleeping costs no instructions, but polling
 /// does.
-const SETTLE: Duration = Duration::from_secs(4);
+const SETTLE_TIME: Duration = Duration::from_secs(4);
 /// One of the two hosts.
 pub struct Host {
     /// Its namespace.
@@ -61,7 +61,7 @@ impl Hosts {
                 let sender = Host::new("sender", "eth0", left, Some(Middle::NEAR))?;
                 sender.shape(shape_bps)?;
                 let receiver = Host::new("receiver", "eth5", far, Some(Middle::FAR))?;
-                std::thread::sleep(SETTLE);
+                std::thread::sleep(SETTLE_TIME);
                 middle.wait()?;
                 (sender, receiver, Some(middle), far)
             }
@@ -106,7 +106,7 @@ impl Host {
 
     fn finish(&mut self, sysctls: &[(String, String)]) -> Result<(), LabError> {
         self.namespace.inside(|| {
-            plain(INTERFACE)?;
+            disable_offloads(INTERFACE)?;
             netns::set_sysctls(
                 sysctls
                     .iter()

@@ -9,7 +9,7 @@ use crate::error::LabError;
 /// software.
 const OFFLOADS: [&str; 5] = ["rx", "tx", "tso", "gso", "gro"];
 /// Number of attempts within which a link that was set up gets carrier.
-const CARRIER_TRIES: u32 = 500;
+const MAX_CARRIER_POLLS: u32 = 500;
 
 /// Moves an interface into a namespace under a new name.
 ///
@@ -33,7 +33,7 @@ pub fn tc(line: &str) -> Result<(), LabError> {
 ///
 /// # Errors
 /// `ethtool` fails.
-pub fn plain(interface: &str) -> Result<(), LabError> {
+pub fn disable_offloads(interface: &str) -> Result<(), LabError> {
     let mut arguments = vec!["-K", interface];
     arguments.extend(OFFLOADS.iter().flat_map(|&offload| [offload, "off"]));
     command::run("ethtool", &arguments).map(drop)
@@ -44,7 +44,7 @@ pub fn plain(interface: &str) -> Result<(), LabError> {
 /// # Errors
 /// The interface gets no carrier in time.
 pub fn wait_for_carrier(interface: &str) -> Result<(), LabError> {
-    for _ in 0..CARRIER_TRIES {
+    for _ in 0..MAX_CARRIER_POLLS {
         let shown = command::run("ip", &["link", "show", interface])?;
         if shown.contains("LOWER_UP") {
             return Ok(());

@@ -21,7 +21,7 @@ use super::record::{Job, Record};
 use crate::error::LabError;
 
 /// The serial line for the answer.
-const ANSWER_LINE: &str = "/dev/ttyS1";
+const RESULT_SERIAL_LINE: &str = "/dev/ttyS1";
 
 /// The guest's answer on the serial line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ pub fn run_if_guest() {
     if std::process::id() != 1 || !Path::new(JOB_PATH).is_file() {
         return;
     }
-    let done = prepare().and_then(|job| carry_out(&job));
+    let done = prepare().and_then(|job| execute(&job));
     let answer = match done {
         Ok(record) => Answer::Done(record),
         Err(error) => Answer::Failed(error.to_string()),
@@ -76,7 +76,7 @@ fn prepare() -> Result<Job, LabError> {
         .map_err(|error| LabError::Scenario(format!("the job cannot be read: {error}")))
 }
 
-fn carry_out(job: &Job) -> Result<Record, LabError> {
+fn execute(job: &Job) -> Result<Record, LabError> {
     let hosts = hosts::Hosts::build(job)?;
     let samples = flow::run(job, &hosts)?;
     let name =
@@ -92,13 +92,13 @@ fn carry_out(job: &Job) -> Result<Record, LabError> {
 }
 
 fn write_answer(answer: &Answer) -> Result<(), LabError> {
-    let os = || LabError::os(format!("cannot write to {ANSWER_LINE}"));
-    let errno = || LabError::errno(format!("cannot set {ANSWER_LINE}"));
+    let os = || LabError::os(format!("cannot write to {RESULT_SERIAL_LINE}"));
+    let errno = || LabError::errno(format!("cannot set {RESULT_SERIAL_LINE}"));
     let text = serde_json::to_string(answer)
         .map_err(|error| LabError::Scenario(format!("the answer cannot be written: {error}")))?;
     let mut line: File = OpenOptions::new()
         .write(true)
-        .open(ANSWER_LINE)
+        .open(RESULT_SERIAL_LINE)
         .map_err(os())?;
     let mut settings = tcgetattr(&line).map_err(errno())?;
     cfmakeraw(&mut settings);

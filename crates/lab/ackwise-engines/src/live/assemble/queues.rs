@@ -9,10 +9,10 @@ use crate::queue_lengths::put_samples;
 pub(super) fn queues(measured: &Measured<'_>) -> Vec<QueueRecord> {
     let mut queues = of_links(measured);
     for served in &measured.served {
-        served.put_into(&mut queues, measured.start_ns);
+        served.add_to(&mut queues, measured.start_ns);
     }
     for tunnelled in &measured.tunnelled {
-        tunnelled.put_into(&mut queues);
+        tunnelled.add_to(&mut queues);
     }
     queues
 }

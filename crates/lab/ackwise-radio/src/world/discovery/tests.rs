@@ -65,7 +65,7 @@ fn a_target_three_hops_away_is_found_by_the_second_ring() {
     assert_eq!((there.routes[3].next, there.routes[3].hops), (1, 3));
     assert_eq!((back.routes[0].next, back.routes[0].hops), (2, 3));
     assert!(there.is_valid(3, world.now) && back.is_valid(0, world.now));
-    assert!(world.nodes[1].router.routes[3].users.contains(&0));
+    assert!(world.nodes[1].router.routes[3].precursors.contains(&0));
     assert!(
         send(&mut world, 0, 3, SECOND),
         "the second packet needs no search and arrives"
@@ -118,7 +118,7 @@ fn a_break_is_told_to_who_uses_the_way_and_goes_round() {
     let first = world.nodes[0].router.routes[3].next;
     let other = 3 - first;
     let acks = world.nodes[4].counts.acks;
-    world.air.deafen(first);
+    world.air.disable_rx(first);
     assert!(!send(&mut world, 4, 3, 100 * MS), "lost at the break");
     assert!(!world.nodes[0].router.is_valid(3, world.now));
     assert!(!world.nodes[4].router.is_valid(3, world.now), "4 was told");
@@ -140,7 +140,7 @@ fn who_sends_into_a_lost_way_is_told() {
     let mut world = diamond();
     let route = &mut world.nodes[0].router.routes[3];
     route.valid = false;
-    route.users.clear();
+    route.precursors.clear();
     assert!(!send(&mut world, 4, 3, 100 * MS));
     assert!(!world.nodes[4].router.is_valid(3, world.now));
     assert!(send(&mut world, 4, 3, SECOND));
@@ -165,7 +165,7 @@ fn ways_that_nobody_uses_run_out() {
 #[test]
 fn a_node_that_is_not_there_is_given_up_after_seven_searches() {
     let mut world = world(&[(0.0, 0.0), (500.0, 0.0)]);
-    let until = 1_920 * MS + 7 * NET_TRAVERSAL;
+    let until = 1_920 * MS + 7 * NET_TRAVERSAL_TIME;
     assert!(!send(&mut world, 0, 1, until - MS));
     assert_eq!((sent(&world)[0], world.nodes[0].counts.unrouted), (7, 0));
     while world.step(until) {}
@@ -186,21 +186,21 @@ fn hellos_find_a_silent_neighbour() {
     let before = sent(&world);
     let until = world.now + 3 * SECOND;
     while world.step(until) {}
-    let said: Vec<u64> = sent(&world)
+    let hops: Vec<u64> = sent(&world)
         .iter()
         .zip(before)
         .map(|(a, b)| a - b)
         .collect();
-    assert_eq!(said, [3, 3, 3, 3, 0]);
+    assert_eq!(hops, [3, 3, 3, 3, 0]);
     assert!(world.nodes[0].router.is_valid(3, world.now));
     world.nodes[1].router = crate::aodv::Router::new(CHAIN.len());
-    world.air.deafen(1);
+    world.air.disable_rx(1);
     let silent_from = world.now;
     let over = |world: &World| world.nodes[0].router.routes[3].valid;
     while over(&world) && world.step(silent_from + 10 * SECOND) {}
-    let took = world.now - silent_from;
+    let duration = world.now - silent_from;
     // Its last hello was up to a second ago, and 0 checks once per second.
-    assert!((SECOND..=3 * SECOND).contains(&took), "{took}");
+    assert!((SECOND..=3 * SECOND).contains(&duration), "{duration}");
 }
 
 /// The node that finds the break searches for the target itself, and the packet takes the other route.
@@ -214,15 +214,15 @@ fn a_local_repair_saves_the_packet() {
     let mut world = diamond_of(radio.clone());
     let first = world.nodes[0].router.routes[3].next;
     let own = world.nodes[4].router.seq;
-    world.air.deafen(first);
+    world.air.disable_rx(first);
     assert!(send(&mut world, 4, 3, SECOND), "it arrives");
     assert_eq!(world.nodes[0].router.routes[3].next, 3 - first);
     assert!(world.nodes[4].router.is_valid(3, world.now));
     assert_eq!(world.nodes[4].router.seq, own, "4 did not search");
     // No other route: one search of 2 + 2 hops, with 80 ms for each and two more; then 4 is told.
     let mut world = diamond_of(radio);
-    world.air.deafen(1);
-    world.air.deafen(2);
+    world.air.disable_rx(1);
+    world.air.disable_rx(2);
     let waits = 2 * 40 * MS * (4 + 2);
     assert!(!send(&mut world, 4, 3, waits - 20 * MS));
     assert!(world.nodes[4].router.is_valid(3, world.now), "not yet");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::mac::Filler;
+use crate::mac::SaturatedSource;
 use crate::scenario::{EnergyModel, RadioModel, Routing, SleepModel};
 use crate::world::RadioResult;
 
@@ -136,9 +136,9 @@ fn an_exchange_with_one_whose_time_is_known_takes_two_copies() {
         100 * MS,
     );
     let receiver = joules((3568 + 192) * US, 3360 * US, 352 * US, 100 * MS);
-    let taken = |node: usize| second.joules[node] - first.joules[node];
-    assert!((taken(0) - sender).abs() < 1e-12, "{}", taken(0));
-    assert!((taken(1) - receiver).abs() < 1e-12, "{}", taken(1));
+    let used = |node: usize| second.joules[node] - first.joules[node];
+    assert!((used(0) - sender).abs() < 1e-12, "{}", used(0));
+    assert!((used(1) - receiver).abs() < 1e-12, "{}", used(1));
 }
 
 /// A saturated sender that knows its neighbour's wake-ups delivers a frame at each of them, in two
@@ -150,7 +150,7 @@ fn a_frame_each_interval_and_what_phase_lock_saves() {
         let mut model = radio();
         model.sleep.as_mut().unwrap().phase_lock = phase_lock;
         let mut world = World::new(&TWO, &model, &[], 3);
-        world.saturate(&[Filler::new(0, Some(1), 88)]);
+        world.saturate(&[SaturatedSource::new(0, Some(1), 88)]);
         let result = world.run(600 * SECOND);
         assert_eq!((result.nodes[0].no_ack, result.nodes[0].retries), (0, 0));
         (result.nodes[0].frames as f64, world.delivered as f64)
@@ -186,8 +186,8 @@ fn everybody_hears_what_is_for_all_once() {
     // 63 bytes with the MAC header take 2.208 ms, and a gap makes 2.608 ms, for 125.884 ms.
     assert_eq!(result.nodes[0].frames, 49);
     // No node passes it on.
-    let taken: Vec<u64> = result.nodes.iter().map(|node| node.unrouted).collect();
-    assert_eq!(taken, [0, 1, 1, 1]);
+    let unrouted: Vec<u64> = result.nodes.iter().map(|node| node.unrouted).collect();
+    assert_eq!(unrouted, [0, 1, 1, 1]);
     assert!(result.nodes.iter().all(|node| node.acks == 0));
 }
 
@@ -226,7 +226,10 @@ fn two_senders_take_turns() {
     let places = [(0.0, 0.0), (30.0, 0.0), (60.0, 0.0)];
     let model = radio();
     let mut world = World::new(&places, &model, &[], 2);
-    world.saturate(&[Filler::new(0, Some(1), 88), Filler::new(2, Some(1), 88)]);
+    world.saturate(&[
+        SaturatedSource::new(0, Some(1), 88),
+        SaturatedSource::new(2, Some(1), 88),
+    ]);
     let result = world.run(600 * SECOND);
     let [a, b] = [0, 2].map(|node| result.nodes[node]);
     assert!(a.busy > 100 && b.busy > 100, "{a:?} {b:?}");

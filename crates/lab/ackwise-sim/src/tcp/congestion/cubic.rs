@@ -125,7 +125,7 @@ impl Cubic {
         if self.epoch.is_none() || now != self.last_time {
             self.curve(cwnd, acked, now);
         }
-        self.befriend(cwnd);
+        self.apply_reno_friendliness(cwnd);
         self.per = self.per.max(2);
         self.per
     }
@@ -171,7 +171,7 @@ impl Cubic {
     }
 
     /// Grows no slower than Reno would have by now (RFC 9438 §4.3).
-    fn befriend(&mut self, cwnd: u64) {
+    fn apply_reno_friendliness(&mut self, cwnd: u64) {
         let per = (cwnd * FRIENDLY / 8).max(1);
         if self.acked > per {
             let steps = (self.acked - 1) / per;

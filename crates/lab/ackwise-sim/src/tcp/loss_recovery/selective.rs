@@ -115,7 +115,7 @@ impl LossRecovery for Selective {
         if self.rate.is_some() {
             self.steer_model(tcb, u64::from(news.delivered), now);
         } else {
-            self.steer(tcb, &news, u64::from(out), new_loss, now);
+            self.update_congestion_state(tcb, &news, u64::from(out), new_loss, now);
         }
     }
 
@@ -331,7 +331,7 @@ impl Selective {
         if !(delayed || news.dsack && undo.by_dsack()) || !self.try_undo(tcb, p) {
             return false;
         }
-        self.scoreboard.forgive();
+        self.scoreboard.clear_lost();
         true
     }
 
@@ -347,7 +347,7 @@ impl Selective {
                 undo.any = false;
             }
             self.try_undo(tcb, p);
-            self.scoreboard.forgive();
+            self.scoreboard.clear_lost();
             self.frto = false;
             self.state = RecoveryState::Open;
             return true;
@@ -368,7 +368,14 @@ impl Selective {
 
     /// Sets the window after an ACK, unless the congestion control is model-based. `out`
     /// segments were outstanding before it.
-    fn steer(&mut self, tcb: &mut Tcb, news: &News, out: u64, new_loss: bool, now: Nanos) {
+    fn update_congestion_state(
+        &mut self,
+        tcb: &mut Tcb,
+        news: &News,
+        out: u64,
+        new_loss: bool,
+        now: Nanos,
+    ) {
         let delivered = u64::from(news.delivered);
         match self.state {
             RecoveryState::Recovery | RecoveryState::Reduced if tcb.config.prr => {

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use ackwise_netdev::daemon::{Outcome as Ended, Supervisor};
 use ackwise_switchback::{Block, Design, Outcome};
 
-use super::outcome::Meter;
+use super::outcome::BlockMeter;
 use super::subject::Subject;
 
 /// How often values without a counter are sampled.
-const SAMPLE: Duration = Duration::from_millis(500);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The durations of a block and of its parts.
 #[derive(Debug, Clone, Copy)]
@@ -23,14 +23,19 @@ pub struct Lengths {
 pub struct Blocks<'a, S> {
     supervisor: &'a Supervisor,
     subject: &'a S,
-    meter: Meter,
+    meter: BlockMeter,
     lengths: Lengths,
     began: Instant,
     pub outcomes: Vec<Outcome>,
 }
 
 impl<'a, S: Subject> Blocks<'a, S> {
-    pub fn new(supervisor: &'a Supervisor, subject: &'a S, meter: Meter, lengths: Lengths) -> Self {
+    pub fn new(
+        supervisor: &'a Supervisor,
+        subject: &'a S,
+        meter: BlockMeter,
+        lengths: Lengths,
+    ) -> Self {
         Self {
             supervisor,
             subject,
@@ -60,7 +65,7 @@ impl<'a, S: Subject> Blocks<'a, S> {
         let mut measuring = self.meter.begin(self.subject)?;
         let end = start + self.lengths.block;
         while Instant::now() < end {
-            if let Some(ended) = self.wait(end.min(Instant::now() + SAMPLE))? {
+            if let Some(ended) = self.wait(end.min(Instant::now() + SAMPLE_INTERVAL))? {
                 return Ok(Some(ended));
             }
             self.meter.sample(self.subject, &mut measuring)?;

@@ -10,8 +10,8 @@ use ackwise_switchback::{Design, Verdict};
 use serde_json::json;
 
 use super::blocks::{Blocks, Lengths};
-use super::outcome::Meter;
-use super::report::{Report, Setup, judged, report, sentence};
+use super::outcome::BlockMeter;
+use super::report::{Report, Setup, effects_and_verdict, report, sentence};
 use super::seed_of_the_time;
 use super::subject::Subject;
 use crate::linux::cli::ab::GuardArgs;
@@ -21,16 +21,16 @@ use crate::linux::watch::watch;
 const WASH_OUT: u32 = 5;
 /// The number of pairs after which the comparison starts over: a day's worth at one pair in five
 /// minutes. What was true yesterday may not be true today.
-const PAIRS: u32 = 288;
+const MAX_PAIRS: u32 = 288;
 /// The smallest loss that matters.
-const DIFFERENCE: f64 = 0.05;
+const MIN_DIFFERENCE: f64 = 0.05;
 /// The probability of turning the policy off in error, over the whole life of the process.
-const ERROR: f64 = 0.05;
+const ERROR_RATE: f64 = 0.05;
 
-/// The part of [`ERROR`] that comparison number `n`, counted from 1, may use up: together all
+/// The part of [`ERROR_RATE`] that comparison number `n`, counted from 1, may use up: together all
 /// comparisons use no more than the whole.
 fn error_of(n: u32) -> f64 {
-    ERROR / (f64::from(n) * (f64::from(n) + 1.0))
+    ERROR_RATE / (f64::from(n) * (f64::from(n) + 1.0))
 }
 
 /// What the guard compares.
@@ -64,10 +64,10 @@ impl<S: Subject> Guarded<'_, S> {
         let longest = every + 2 * lengths.block;
         for n in 1.. {
             let setup = self.setup(lengths, error_of(n));
-            let meter = Meter::new(self.position);
+            let meter = BlockMeter::new(self.position);
             let mut blocks = Blocks::new(self.supervisor, self.subject, meter, lengths);
             let mut design = Design::new(setup.seed);
-            for _ in 0..PAIRS {
+            for _ in 0..MAX_PAIRS {
                 let now = Instant::now();
                 if deadline.is_some_and(|deadline| deadline < now + longest) {
                     return Ok(watch(deadline)?);
@@ -80,11 +80,11 @@ impl<S: Subject> Guarded<'_, S> {
                     return Ok(ended);
                 }
                 self.subject.pause(false)?;
-                let (_, verdict) = judged(&setup, &blocks.outcomes);
+                let (_, verdict) = effects_and_verdict(&setup, &blocks.outcomes);
                 if verdict == Verdict::Harms {
                     self.subject.pause(true)?;
                     let found = report(&setup, &blocks.outcomes, String::new());
-                    tell(self.interface, &found, format)?;
+                    announce(self.interface, &found, format)?;
                     return Ok(watch(deadline)?);
                 }
             }
@@ -99,8 +99,8 @@ impl<S: Subject> Guarded<'_, S> {
             position: text::json_name(&self.position),
             block_s: lengths.block.as_secs_f64(),
             wash_out_s: lengths.wash_out.as_secs_f64(),
-            most_pairs: PAIRS,
-            difference: DIFFERENCE,
+            most_pairs: MAX_PAIRS,
+            difference: MIN_DIFFERENCE,
             error,
             seed: seed_of_the_time(),
             kernel: kernel::release(),
@@ -109,13 +109,13 @@ impl<S: Subject> Guarded<'_, S> {
     }
 }
 
-fn tell(interface: &str, found: &Report, format: Format) -> anyhow::Result<()> {
-    let said = format!(
+fn announce(interface: &str, found: &Report, format: Format) -> anyhow::Result<()> {
+    let message = format!(
         "{interface}: {} It stays off; every ACK passes. {} pairs of blocks.",
         sentence(found),
         found.blocks.len() / 2
     );
-    tracing::warn!("{said}");
+    tracing::warn!("{message}");
     if format == Format::Json {
         let event = json!({ "event": "harms", "interface": interface, "effects": found.effects });
         text::print(&format!("{event}\n"))?;
@@ -130,6 +130,6 @@ mod tests {
     #[test]
     fn the_error_is_that_of_all_comparisons_together() {
         let sum: f64 = (1..1_000_000).map(error_of).sum();
-        assert!(sum < ERROR && sum > 0.99 * ERROR, "{sum}");
+        assert!(sum < ERROR_RATE && sum > 0.99 * ERROR_RATE, "{sum}");
     }
 }

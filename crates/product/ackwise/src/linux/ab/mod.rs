@@ -26,22 +26,22 @@ use crate::linux::options::thin_options;
 use crate::linux::summary;
 use crate::linux::watch::reason;
 use blocks::{Blocks, Lengths};
-use outcome::Meter;
+use outcome::BlockMeter;
 use page_file::PageFile;
-use report::{Report, Setup, in_text, judged, report};
+use report::{Report, Setup, effects_and_verdict, in_text, report};
 
 /// Shorter blocks measure the coin, not the policy.
-const SHORTEST: Duration = Duration::from_secs(1);
+const MIN_BLOCK: Duration = Duration::from_secs(1);
 
 /// Runs an experiment and reports the result.
 pub fn ab(args: &AbArgs, format: Format) -> anyhow::Result<()> {
     let wash_out = args.wash_out.unwrap_or(args.block / 5);
-    if args.block < SHORTEST || wash_out >= args.block {
+    if args.block < MIN_BLOCK || wash_out >= args.block {
         return Err(BadInput::new(format!(
             "--block {:?} with --wash-out {wash_out:?} leaves no time to measure",
             args.block
         ))
-        .mend("choose blocks of at least 1s, and a wash-out shorter than a block")
+        .hint("choose blocks of at least 1s, and a wash-out shorter than a block")
         .into());
     }
     let options = thin_options(&args.thin)?;
@@ -60,7 +60,7 @@ pub fn ab(args: &AbArgs, format: Format) -> anyhow::Result<()> {
         kernel: kernel::release(),
         version: env!("CARGO_PKG_VERSION"),
     };
-    let meter = Meter::new(options.position);
+    let meter = BlockMeter::new(options.position);
     let prepared = Prepared::checked(options)?;
     // Before privileges are dropped, and after everything that may refuse the arguments.
     let page = args.html.as_deref().map(PageFile::open).transpose()?;
@@ -121,8 +121,8 @@ impl Experiment<'_> {
             if let Some(ended) = self.blocks.pair(&mut design)? {
                 return Ok(format!("ended by {}", reason(ended, "ackwise detach")));
             }
-            let (effects, verdict) = judged(&self.setup, &self.blocks.outcomes);
-            self.tell(&effects[0], verdict);
+            let (effects, verdict) = effects_and_verdict(&self.setup, &self.blocks.outcomes);
+            self.report(&effects[0], verdict);
             match verdict {
                 Verdict::Undecided => {}
                 Verdict::Harms => return Ok("ended at once, since it harms".to_owned()),
@@ -136,8 +136,8 @@ impl Experiment<'_> {
 
     /// Reports the state after a pair: on a terminal in one line that is rewritten, otherwise in a
     /// new line.
-    fn tell(&self, data: &MetricEffect, verdict: Verdict) {
-        let said = format!(
+    fn report(&self, data: &MetricEffect, verdict: Verdict) {
+        let message = format!(
             "{} of {} pairs: data {} ({} to {}); {}",
             self.blocks.outcomes.len() / 2,
             self.setup.most_pairs,
@@ -147,10 +147,10 @@ impl Experiment<'_> {
             text::json_name(&verdict),
         );
         if self.shows_line {
-            self.line.set_message(said);
+            self.line.set_message(message);
         } else {
             // Nobody has to read standard error.
-            let _ = writeln!(std::io::stderr(), "{said}");
+            let _ = writeln!(std::io::stderr(), "{message}");
         }
     }
 }

@@ -10,31 +10,31 @@ use ackwise_switchback::{
 };
 
 use super::subject::Subject;
-use crate::linux::looks::{flow_rtt, root_queue};
+use crate::linux::lookup::{flow_rtt, root_queue};
 
 /// The maximum number of flows sampled for the round-trip time.
-const FLOWS: usize = 4_096;
+const MAX_FLOWS: usize = 4_096;
 
 /// The counters at one moment.
-struct Reading {
+struct Snapshot {
     at: Instant,
     ifindex: u32,
     counters: Counters,
 }
 
 /// Measures blocks.
-pub struct Meter {
+pub struct BlockMeter {
     position: Position,
     netlink: Option<Netlink>,
 }
 
 /// A block that is being measured.
-pub struct Measuring {
-    begin: Reading,
+pub struct BlockMeasurement {
+    begin: Snapshot,
     samples: Samples,
 }
 
-impl Meter {
+impl BlockMeter {
     pub fn new(position: Position) -> Self {
         Self {
             position,
@@ -43,8 +43,8 @@ impl Meter {
         }
     }
 
-    pub fn begin(&self, subject: &impl Subject) -> anyhow::Result<Measuring> {
-        Ok(Measuring {
+    pub fn begin(&self, subject: &impl Subject) -> anyhow::Result<BlockMeasurement> {
+        Ok(BlockMeasurement {
             begin: self.read(subject)?,
             samples: Samples::default(),
         })
@@ -54,9 +54,9 @@ impl Meter {
     pub fn sample(
         &mut self,
         subject: &impl Subject,
-        measuring: &mut Measuring,
+        measuring: &mut BlockMeasurement,
     ) -> anyhow::Result<()> {
-        let flows = subject.flows(FLOWS)?;
+        let flows = subject.flows(MAX_FLOWS)?;
         let rtts = flows.iter().map(flow_rtt);
         let samples = &mut measuring.samples;
         samples.rtts_us.extend(median_rtt_us(rtts, IDLE_MS));
@@ -73,7 +73,7 @@ impl Meter {
     pub fn end(
         &self,
         subject: &impl Subject,
-        measuring: Measuring,
+        measuring: BlockMeasurement,
         policy: Block,
         began: Instant,
     ) -> anyhow::Result<Outcome> {
@@ -91,11 +91,11 @@ impl Meter {
         ))
     }
 
-    fn read(&self, subject: &impl Subject) -> anyhow::Result<Reading> {
+    fn read(&self, subject: &impl Subject) -> anyhow::Result<Snapshot> {
         let at = Instant::now();
         let stats = subject.stats()?;
         let host = fs::read_to_string("/proc/stat").ok();
-        Ok(Reading {
+        Ok(Snapshot {
             at,
             ifindex: stats.ifindex,
             counters: Counters {

@@ -36,7 +36,7 @@ impl PageFile {
                 "--html {}: cannot be written: {error}",
                 path.display()
             ))
-            .mend("name a file in a directory that is there and may be written to")
+            .hint("name a file in a directory that is there and may be written to")
         })?;
         Ok(Self { file, made })
     }

@@ -46,7 +46,7 @@ pub fn report(setup: &Setup, blocks: &[Outcome], ended: String) -> Report {
 }
 
 /// The verdict so far, and the effects on which it depends.
-pub fn judged(setup: &Setup, blocks: &[Outcome]) -> (Vec<MetricEffect>, Verdict) {
+pub fn effects_and_verdict(setup: &Setup, blocks: &[Outcome]) -> (Vec<MetricEffect>, Verdict) {
     judge(setup).effects(blocks, Metric::judged())
 }
 

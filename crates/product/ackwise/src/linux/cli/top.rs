@@ -31,13 +31,13 @@ pub struct TopArgs {
 }
 
 /// Reading faster than this costs more than it shows.
-const SHORTEST: Duration = Duration::from_millis(100);
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
 /// Above this most of the picture is out of date.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_INTERVAL: Duration = Duration::from_secs(60);
 
 fn interval(text: &str) -> Result<Duration, String> {
     let interval = duration(text)?;
-    if !(SHORTEST..=LONGEST).contains(&interval) {
+    if !(MIN_INTERVAL..=MAX_INTERVAL).contains(&interval) {
         return Err("must be between 100ms and 60s".to_owned());
     }
     Ok(interval)

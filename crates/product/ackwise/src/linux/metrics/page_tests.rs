@@ -132,16 +132,16 @@ fn exported() -> BTreeMap<String, Metric> {
     for page in pages(Exposition::OpenMetrics) {
         let (mut name, mut metric) = (String::new(), Metric::default());
         for line in page.lines() {
-            if let Some(said) = line.strip_prefix("# TYPE ") {
-                let (base, kind) = said.split_once(' ').unwrap();
+            if let Some(metadata) = line.strip_prefix("# TYPE ") {
+                let (base, kind) = metadata.split_once(' ').unwrap();
                 let suffix = if kind == "counter" { "_total" } else { "" };
                 name = format!("{base}{suffix}");
                 metric = Metric {
                     kind: kind.to_owned(),
                     ..Metric::default()
                 };
-            } else if let Some(said) = line.strip_prefix("# UNIT ") {
-                metric.unit = said.split_once(' ').unwrap().1.to_owned();
+            } else if let Some(metadata) = line.strip_prefix("# UNIT ") {
+                metric.unit = metadata.split_once(' ').unwrap().1.to_owned();
             } else if !line.starts_with('#') {
                 assert!(line.starts_with(&name), "{line}");
                 let labels = line.split_once('{').unwrap().1.split_once('}').unwrap().0;

@@ -34,7 +34,7 @@ pub enum Next {
 
 /// What is collected while the display is paused.
 #[derive(Clone)]
-struct Behind {
+struct Paused {
     snapshot: Snapshot,
     histories: Histories,
     trouble: Option<String>,
@@ -50,7 +50,7 @@ pub struct App {
     pub ascending: bool,
     /// Collects snapshots while the display is paused, so that the histories have no gap
     /// afterwards.
-    behind: Option<Box<Behind>>,
+    behind: Option<Box<Paused>>,
     pub help: bool,
     /// Whether colours may be used.
     pub color: bool,
@@ -108,7 +108,7 @@ impl App {
                 self.trouble = behind.trouble;
             }
             None => {
-                self.behind = Some(Box::new(Behind {
+                self.behind = Some(Box::new(Paused {
                     snapshot: self.snapshot.clone(),
                     histories: self.histories.clone(),
                     trouble: self.trouble.clone(),

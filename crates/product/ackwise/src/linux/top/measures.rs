@@ -6,9 +6,9 @@ use std::time::Duration;
 use ackwise_datapath::FlowStats;
 use ackwise_switchback::median_rtt_us;
 
-use crate::linux::looks::flow_rtt;
+use crate::linux::lookup::flow_rtt;
 
-use super::snapshot::{Backlog, Counters, FLOWS, Id, Snapshot, Source};
+use super::snapshot::{Backlog, Counters, Id, MAX_FLOWS, Snapshot, Source};
 
 /// How far back the history goes.
 pub const HISTORY: Duration = Duration::from_secs(300);
@@ -53,9 +53,9 @@ fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| (part as f64 / whole as f64).min(1.0))
 }
 
-/// Compares two states of one source, `took` apart. Returns `None` if either is unknown.
-pub fn between(before: &Source, now: &Source, took: Duration) -> Option<Measures> {
-    let seconds = took.as_secs_f64().max(1e-3);
+/// Compares two states of one source, `elapsed` apart. Returns `None` if either is unknown.
+pub fn between(before: &Source, now: &Source, elapsed: Duration) -> Option<Measures> {
+    let seconds = elapsed.as_secs_f64().max(1e-3);
     let mut measures = match (&before.counters, &now.counters) {
         (Ok(Counters::Attachment(before)), Ok(Counters::Attachment(now))) => {
             attachment(before, now, seconds)
@@ -78,7 +78,7 @@ fn attachment(before: &Status, now: &Status, seconds: f64) -> Measures {
     let key = |flow: &FlowStats| (flow.ack_sender.clone(), flow.data_sender.clone());
     let earlier: BTreeMap<_, _> = before.flows.iter().map(|flow| (key(flow), flow)).collect();
     // Only the flows with most ACKs are read: a flow that was not among them need not be new.
-    let all_read = before.flows.len() < FLOWS;
+    let all_read = before.flows.len() < MAX_FLOWS;
     let flow_rates = |flow: &FlowStats| {
         let earlier = earlier.get(&key(flow));
         if earlier.is_none() && !all_read {
@@ -250,10 +250,10 @@ impl Histories {
     pub fn add(&mut self, before: &Snapshot, now: &Snapshot) {
         self.by_source
             .retain(|id, _| now.sources.iter().any(|source| source.id == *id));
-        let took = now.at.saturating_sub(before.at);
+        let elapsed = now.at.saturating_sub(before.at);
         for source in &now.sources {
             let earlier = before.sources.iter().find(|s| s.id == source.id);
-            if let Some(measures) = earlier.and_then(|earlier| between(earlier, source, took)) {
+            if let Some(measures) = earlier.and_then(|earlier| between(earlier, source, elapsed)) {
                 let history = self.by_source.entry(source.id.clone()).or_default();
                 history.push(now.at, measures);
             }

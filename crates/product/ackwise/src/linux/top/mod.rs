@@ -25,14 +25,14 @@ use app::{App, Next};
 use snapshot::{Reader, Snapshot};
 
 /// The maximum delay before a key is handled.
-const TICK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Shows what runs until somebody ends it.
 pub fn top(args: &TopArgs, format: Format) -> anyhow::Result<()> {
     if format == Format::Json || !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal()
     {
         return Err(BadInput::new("`ackwise top` draws on a terminal")
-            .mend("ackwise status --format json prints the same counters for a program")
+            .hint("ackwise status --format json prints the same counters for a program")
             .into());
     }
     let mut reader = Reader::new(args.interface.clone());
@@ -109,7 +109,7 @@ fn run(
                 return Ok(());
             }
         }
-        match snapshots.recv_timeout(TICK) {
+        match snapshots.recv_timeout(POLL_INTERVAL) {
             Ok(read) => {
                 app.update(read);
                 changed = true;

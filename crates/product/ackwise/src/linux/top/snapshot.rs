@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use ackwise_datapath::control::Status;
 use ackwise_netdev::netlink::{Netlink, QdiscStats};
 
-use crate::linux::looks::root_queue;
+use crate::linux::lookup::root_queue;
 use crate::linux::present::{Names, named};
 
 /// The maximum number of flows read per attachment: those with most ACKs.
-pub const FLOWS: usize = 256;
+pub const MAX_FLOWS: usize = 256;
 
 /// What a source is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,7 +115,7 @@ impl Reader {
             if !names.into_iter().flatten().any(|it| self.wanted(it)) {
                 return None;
             }
-            let status = ackwise_datapath::control::status_of(&holder, FLOWS);
+            let status = ackwise_datapath::control::status_of(&holder, MAX_FLOWS);
             let here = holder.netns == self.names.netns;
             Some(Source {
                 backlog: here.then(|| root_backlog(queues, holder.ifindex)).flatten(),

@@ -13,7 +13,7 @@ use ratatui::style::Color;
 
 use super::app::{App, Next, SortBy};
 use super::measures::between;
-use super::snapshot::{Backlog, Counters, FLOWS, Id, Kind, Snapshot, Source};
+use super::snapshot::{Backlog, Counters, Id, Kind, MAX_FLOWS, Snapshot, Source};
 use super::view::draw;
 
 fn flow(n: u64, second: u64) -> FlowStats {
@@ -240,7 +240,7 @@ fn a_flow_that_comes_among_the_busiest_does_not_count_its_life_as_one_interval()
         let flows = found.unwrap().flows;
         (flows[0].acks, flows[0].data, flows[1].acks)
     };
-    assert_eq!(rates(FLOWS), (0.0, 0.0, 10.0));
+    assert_eq!(rates(MAX_FLOWS), (0.0, 0.0, 10.0));
     // If all flows were read before, the flow is new, and all that it counted belongs to this
     // interval.
     let new = one(2);

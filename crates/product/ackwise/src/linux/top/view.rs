@@ -18,14 +18,14 @@ use super::snapshot::{Backlog, Counters, Kind, Source};
 use crate::linux::rates::rate;
 
 /// The maximum number of sources listed, not counting the header.
-const LISTED: usize = 6;
+const MAX_LISTED: usize = 6;
 /// The width of the names and of the values beside the histories.
-const LABEL: u16 = 10;
-const VALUE: u16 = 12;
+const LABEL_WIDTH: u16 = 10;
+const VALUE_WIDTH: u16 = 12;
 /// The number of bar heights in a history: more than the screen can distinguish.
-const HEIGHTS: f64 = 1000.0;
+const BAR_LEVELS: f64 = 1000.0;
 /// Shown where there is no value.
-const NONE: &str = "-";
+const NO_VALUE: &str = "-";
 
 /// A history to be drawn.
 struct Trace {
@@ -65,7 +65,7 @@ const TRACES: [Trace; 4] = [
 
 /// Draws the screen.
 pub fn draw(frame: &mut Frame, app: &App) {
-    let listed = app.snapshot.sources.len().clamp(1, LISTED) as u16;
+    let listed = app.snapshot.sources.len().clamp(1, MAX_LISTED) as u16;
     let [title, list, details, keys] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(listed + 1),
@@ -184,7 +184,7 @@ fn source_row(app: &App, source: &Source) -> Row<'static> {
             queue(m.backlog),
             rtt(m.rtt_us),
         ],
-        None => [NONE; 5].map(str::to_owned),
+        None => [NO_VALUE; 5].map(str::to_owned),
     };
     cells.extend(values.iter().map(|value| cell(value, true)));
     let style = if source.counters.is_err() {
@@ -222,7 +222,7 @@ fn what(source: &Source) -> String {
 
 fn per_cent(share: Option<f64>) -> String {
     share.map_or_else(
-        || NONE.to_owned(),
+        || NO_VALUE.to_owned(),
         |share| format!("{:.1} %", share * 100.0),
     )
 }
@@ -236,12 +236,12 @@ fn queue(backlog: Option<Backlog>) -> String {
             ..
         }) if rate > 0 => text::micros(bytes as f64 * 8e6 / rate as f64),
         Some(backlog) => text::bytes(backlog.bytes),
-        None => NONE.to_owned(),
+        None => NO_VALUE.to_owned(),
     }
 }
 
 fn rtt(us: Option<f64>) -> String {
-    us.map_or_else(|| NONE.to_owned(), text::micros)
+    us.map_or_else(|| NO_VALUE.to_owned(), text::micros)
 }
 
 fn draw_details(frame: &mut Frame, app: &App, area: Rect) {
@@ -323,9 +323,9 @@ fn heading(source: &Source) -> String {
 
 fn draw_traces(frame: &mut Frame, app: &App, history: Option<&History>, area: Rect) {
     let [left, bars, right] = Layout::horizontal([
-        Constraint::Length(LABEL),
+        Constraint::Length(LABEL_WIDTH),
         Constraint::Min(0),
-        Constraint::Length(VALUE),
+        Constraint::Length(VALUE_WIDTH),
     ])
     .areas(area);
     let minutes = HISTORY.as_secs() / 60;
@@ -345,11 +345,11 @@ fn draw_traces(frame: &mut Frame, app: &App, history: Option<&History>, area: Re
         let bins = history.bins(usize::from(bars.width), trace.value);
         let most = bins.iter().flatten().fold(1e-9, |a: f64, b| a.max(*b));
         let whole = trace.whole.unwrap_or(most);
-        let height = |value: f64| (value / whole * HEIGHTS).round() as u64;
+        let height = |value: f64| (value / whole * BAR_LEVELS).round() as u64;
         let bins = bins.iter().map(|bin| SparklineBar::from(bin.map(height)));
         let line_of_bars = Sparkline::default()
             .data(bins.collect::<Vec<_>>())
-            .max(HEIGHTS as u64)
+            .max(BAR_LEVELS as u64)
             .style(colored(app, Color::Cyan));
         frame.render_widget(line_of_bars, line(bars));
         let now = history.last().map_or_else(String::new, trace.text);
@@ -450,7 +450,7 @@ fn draw_peers(frame: &mut Frame, stats: &ackwise_tunneld::Stats, area: Rect) {
     let rows = stats.peers.iter().map(|peer| {
         let endpoint = peer.endpoint.map(|endpoint| endpoint.to_string());
         let per_ack = peer.bytes_per_ack.map(|bytes| format!("{bytes:.1}"));
-        let or_none = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
+        let or_none = |text: Option<String>| text.unwrap_or_else(|| NO_VALUE.to_owned());
         Row::new([
             cell(&peer.name, false),
             cell(&or_none(endpoint), false),

@@ -25,29 +25,29 @@ use nix::libc::{SIGINT, SIGTERM};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::reloaded::{self, Answer, FIRST, First, Reloaded, firsts};
+use super::reloaded::{self, AllProcess, Answer, Reloaded, UP_ALL_SERVICE, all_processes};
 use super::settings::is_missing;
-use super::{beside, check, is_hangup_a_request};
+use super::{check, is_hangup_a_request, spawn_thread};
 use crate::linux::cli::up::{CONFIG, UpArgs};
 
 /// How long the processes may take to end: withheld ACKs leave first.
-const PATIENCE: Duration = Duration::from_secs(15);
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long a reload waits for a process to be up.
-const START: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// The interval at which processes are polled.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The interval at which failed processes are looked for.
-const LOOK_FOR_FAILED: Duration = Duration::from_millis(200);
-/// How long a failed process stays down. The pause doubles with each failure up to `MAX_PAUSE`, and
-/// starts again at the minimum after a run of at least `MAX_PAUSE`.
-const MIN_PAUSE: Duration = Duration::from_secs(2);
-const MAX_PAUSE: Duration = Duration::from_secs(60);
+const RESTART_CHECK_INTERVAL: Duration = Duration::from_millis(200);
+/// How long a failed process stays down. The time doubles with each failure up to `MAX_BACKOFF`,
+/// and starts again at the minimum after a run of at least `MAX_BACKOFF`.
+const MIN_BACKOFF: Duration = Duration::from_secs(2);
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
-fn claim() -> anyhow::Result<Entry<First>> {
+fn claim() -> anyhow::Result<Entry<AllProcess>> {
     let netns = netns_inode().context("reading the network namespace's inode")?;
     let pid = std::process::id();
-    let first = First { pid, netns };
-    let taken = firsts().take(&first.key()).map_err(|error| match error {
+    let first = AllProcess { pid, netns };
+    let taken = all_processes().take(&first.key()).map_err(|error| match error {
         TakeError::Held(first) => {
             let process = first.map(|first| format!(", process {}", first.pid));
             anyhow!(
@@ -91,7 +91,8 @@ pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
     if matches!(outcome, Outcome::Ended(_)) && children.has_work() {
         let shared = Arc::clone(&children);
         let server = claim.listen().map_err(anyhow::Error::from);
-        let server = server.and_then(|it| reloaded::serve(&FIRST, it, move || shared.reload()));
+        let server =
+            server.and_then(|it| reloaded::serve(&UP_ALL_SERVICE, it, move || shared.reload()));
         let server = match server {
             Ok(server) => server,
             Err(error) => return Err(children.give_up(error)),
@@ -100,14 +101,14 @@ pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
             let shared = Arc::clone(&children);
             supervisor.on_hangup(move || {
                 let shared = Arc::clone(&shared);
-                beside(move || drop(shared.reload()));
+                spawn_thread(move || drop(shared.reload()));
             });
         }
         // With a duration each process ends by itself, and none is restarted.
         if args.duration.is_none() {
-            children.say_waits();
+            children.log_waits();
             let shared = Arc::clone(&children);
-            beside(move || shared.start_failed_until_the_end());
+            spawn_thread(move || shared.start_failed_until_the_end());
         }
         supervisor.ready(&describe(&0, &running, Duration::ZERO));
         outcome = supervisor.run(&*children, None, describe, None)?;
@@ -117,26 +118,26 @@ pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
     // No process is started from here on.
     children.is_ending.store(true, Ordering::SeqCst);
     drop(children.reloads());
-    let is_told = matches!(outcome, Outcome::Signal(_) | Outcome::ParentGone);
-    if is_told {
+    let stop_requested = matches!(outcome, Outcome::Signal(_) | Outcome::ParentGone);
+    if stop_requested {
         children.signal(Signal::SIGTERM);
     }
-    children.finish(is_told)
+    children.finish(stop_requested)
 }
 
 fn names(path: &Path) -> anyhow::Result<Vec<String>> {
     if is_missing(path) {
         let what = format!("there is no {}", path.display());
-        let mend = "write one, with an [[interface]] for each (docs/guide.md), or name another \
+        let hint = "write one, with an [[interface]] for each (docs/guide.md), or name another \
                     with --config";
-        return Err(BadInput::new(what).mend(mend).into());
+        return Err(BadInput::new(what).hint(hint).into());
     }
     let file = check::load(path)?;
     let names: Vec<_> = file.all.into_iter().map(|it| it.name.text).collect();
     if names.is_empty() {
         let what = format!("{} describes no interface", path.display());
-        let mend = "add\n    [[interface]]\n    name = \"wan0\"";
-        return Err(BadInput::new(what).mend(mend).into());
+        let hint = "add\n    [[interface]]\n    name = \"wan0\"";
+        return Err(BadInput::new(what).hint(hint).into());
     }
     Ok(names)
 }
@@ -188,13 +189,13 @@ struct Children {
     args: UpArgs,
     global: GlobalArgs,
     path: PathBuf,
-    all: Mutex<Vec<Started>>,
+    all: Mutex<Vec<ChildProcess>>,
     /// Held during a reload, and while failed processes are restarted.
     reloads: Mutex<()>,
     is_ending: AtomicBool,
 }
 
-struct Started {
+struct ChildProcess {
     name: String,
     child: Child,
     readiness: Readiness,
@@ -207,12 +208,12 @@ struct Started {
     /// ended.
     lacked_interface: bool,
     /// Whether the log says that the interface is waited for.
-    is_wait_said: bool,
+    is_wait_logged: bool,
     /// How long the process stays down if it fails.
-    pause: Duration,
+    backoff: Duration,
 }
 
-impl Started {
+impl ChildProcess {
     fn new(name: &str, child: Child, readiness: Readiness, lacked_interface: bool) -> Self {
         let now = Instant::now();
         Self {
@@ -224,12 +225,12 @@ impl Started {
             ended: None,
             ended_at: now,
             lacked_interface,
-            is_wait_said: false,
-            pause: MIN_PAUSE,
+            is_wait_logged: false,
+            backoff: MIN_BACKOFF,
         }
     }
 
-    fn look(&mut self) {
+    fn poll(&mut self) {
         if self.ended.is_none() {
             self.ended = match self.child.try_wait() {
                 Ok(status) => status.map(Some),
@@ -254,22 +255,22 @@ impl Started {
         self.ended.flatten().is_some()
             && self.has_failed()
             && !is_lost
-            && self.ended_at.elapsed() >= self.pause
+            && self.ended_at.elapsed() >= self.backoff
             && index_of(&self.name).is_some()
     }
 
     /// Whether the process ended with an error, or by a signal other than those that ask it to end.
     /// A process that gets one of those before it handles signals ends by it.
     fn has_failed(&self) -> bool {
-        let told = [SIGTERM, SIGINT].map(Some);
+        let signalled = [SIGTERM, SIGINT].map(Some);
         let status = self.ended.flatten();
-        !status.is_some_and(|status| status.success() || told.contains(&status.signal()))
+        !status.is_some_and(|status| status.success() || signalled.contains(&status.signal()))
     }
 
-    fn next_pause(&self) -> Duration {
-        match self.ended_at.duration_since(self.began) >= MAX_PAUSE {
-            true => MIN_PAUSE,
-            false => (self.pause * 2).min(MAX_PAUSE),
+    fn next_backoff(&self) -> Duration {
+        match self.ended_at.duration_since(self.began) >= MAX_BACKOFF {
+            true => MIN_BACKOFF,
+            false => (self.backoff * 2).min(MAX_BACKOFF),
         }
     }
 
@@ -298,14 +299,14 @@ impl Children {
         Ok(())
     }
 
-    fn spawn(&self, name: &str) -> anyhow::Result<Started> {
+    fn spawn(&self, name: &str) -> anyhow::Result<ChildProcess> {
         let lacks_interface = index_of(name).is_none();
         let mut command = command(&self.args, &self.path, name, &self.global)?;
         let started = Readiness::of(&mut command)
             .and_then(|readiness| Ok((command.spawn()?, readiness)))
             .with_context(|| format!("starting `ackwise up {name}`"));
         let (child, readiness) = started?;
-        Ok(Started::new(name, child, readiness, lacks_interface))
+        Ok(ChildProcess::new(name, child, readiness, lacks_interface))
     }
 
     /// Whether a process runs or an interface is waited for. If neither, the service manager
@@ -319,17 +320,17 @@ impl Children {
         may_wait
             && self.with(|all| {
                 let failed = || all.iter().filter(|it| it.has_failed());
-                failed().next().is_some() && failed().all(Started::waits)
+                failed().next().is_some() && failed().all(ChildProcess::waits)
             })
     }
 
     /// Logs once per interface that it is waited for.
-    fn say_waits(&self) {
+    fn log_waits(&self) {
         self.with(|all| {
-            for started in all.iter_mut().filter(|it| it.waits() && !it.is_wait_said) {
+            for started in all.iter_mut().filter(|it| it.waits() && !it.is_wait_logged) {
                 let name = &started.name;
                 tracing::warn!("there is no interface {name} yet; it is set up when it appears");
-                started.is_wait_said = true;
+                started.is_wait_logged = true;
             }
         });
     }
@@ -337,13 +338,13 @@ impl Children {
     /// Restarts failed processes until the end begins.
     fn start_failed_until_the_end(&self) {
         while !self.is_ending.load(Ordering::SeqCst) {
-            std::thread::sleep(LOOK_FOR_FAILED);
+            std::thread::sleep(RESTART_CHECK_INTERVAL);
             // A reload restarts failed processes itself.
             let Ok(_no_reload) = self.reloads.try_lock() else {
                 continue;
             };
             if !self.is_ending.load(Ordering::SeqCst) && self.has_work() {
-                self.say_waits();
+                self.log_waits();
                 self.start_failed();
             }
         }
@@ -366,7 +367,7 @@ impl Children {
                 let Some(failed) = all.iter_mut().find(|it| it.name == name) else {
                     return;
                 };
-                let pause = failed.next_pause();
+                let backoff = failed.next_backoff();
                 match started {
                     Ok(started) => *failed = started,
                     Err(error) => {
@@ -375,12 +376,12 @@ impl Children {
                         (failed.began, failed.ended_at) = (now, now);
                     }
                 }
-                failed.pause = pause;
+                failed.backoff = backoff;
             });
         }
     }
 
-    fn with<T>(&self, work: impl FnOnce(&mut Vec<Started>) -> T) -> T {
+    fn with<T>(&self, work: impl FnOnce(&mut Vec<ChildProcess>) -> T) -> T {
         work(&mut self.all.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -395,7 +396,7 @@ impl Children {
     /// The number of running processes.
     fn running(&self) -> usize {
         self.with(|all| {
-            all.iter_mut().for_each(Started::look);
+            all.iter_mut().for_each(ChildProcess::poll);
             all.iter().filter(|it| it.ended.is_none()).count()
         })
     }
@@ -416,19 +417,19 @@ impl Children {
     /// Waits for the running processes, and kills those that do not end in time: the queues that
     /// they replaced are restored all the same. Each process has reported its own errors. Waiting
     /// for an interface is no error if this process was told to end.
-    fn finish(&self, is_told: bool) -> anyhow::Result<()> {
-        let excuses = is_told && self.args.duration.is_none();
+    fn finish(&self, stop_requested: bool) -> anyhow::Result<()> {
+        let may_wait = stop_requested && self.args.duration.is_none();
         let began = Instant::now();
         while self.running() > 0 {
-            if began.elapsed() > PATIENCE {
+            if began.elapsed() > STOP_TIMEOUT {
                 self.signal(Signal::SIGKILL);
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         let mut failed = Vec::new();
         let mut bad_input = false;
         for started in self.with(std::mem::take) {
-            if started.has_failed() && !(excuses && started.waits()) {
+            if started.has_failed() && !(may_wait && started.waits()) {
                 bad_input |= started.is_bad_input();
                 failed.push(started.name);
             }
@@ -450,51 +451,51 @@ impl Children {
         if self.is_ending.load(Ordering::SeqCst) {
             bail!("`ackwise up --all` is ending");
         }
-        let done = names(&self.path).map(|names| self.become_those(&names));
+        let done = names(&self.path).map(|names| self.apply(&names));
         // Each process reports its own changes.
         match &done {
             Ok(done) => {
-                let own = |it: &&Reloaded| STARTED_OR_ENDED.iter().any(|say| it.starts(say));
+                let own = |it: &&Reloaded| STARTED_OR_ENDED.iter().any(|report| it.starts(report));
                 let own = done.iter().filter(own).map(Reloaded::clone).collect();
-                reloaded::say(&Ok(own), self.global.format);
+                reloaded::report(&Ok(own), self.global.format);
             }
-            Err(_) => reloaded::say(&done, self.global.format),
+            Err(_) => reloaded::report(&done, self.global.format),
         }
         done
     }
 
-    fn become_those(&self, names: &[String]) -> Vec<Reloaded> {
+    fn apply(&self, names: &[String]) -> Vec<Reloaded> {
         let gone = self.with(|all| {
             let gone = all.iter().filter(|it| !names.contains(&it.name));
             gone.map(|it| it.name.clone()).collect::<Vec<_>>()
         });
         let mut done: Vec<_> = gone.iter().map(|name| self.stop(name)).collect();
-        done.extend(names.iter().map(|name| self.have_read(name)));
+        done.extend(names.iter().map(|name| self.reload_or_start(name)));
         done
     }
 
     /// Ends the process of an interface, and forgets it.
     fn stop(&self, name: &str) -> Reloaded {
         let began = Instant::now();
-        let mut told = None;
+        let mut signalled = None;
         loop {
             let is_running = self.with(|all| {
                 let started = all.iter_mut().find(|it| it.name == name)?;
-                started.look();
+                started.poll();
                 let signal = match began.elapsed() {
-                    late if late > PATIENCE => Signal::SIGKILL,
+                    late if late > STOP_TIMEOUT => Signal::SIGKILL,
                     _ => Signal::SIGTERM,
                 };
-                if told != Some(signal) {
+                if signalled != Some(signal) {
                     started.signal(signal);
-                    told = Some(signal);
+                    signalled = Some(signal);
                 }
                 Some(started.ended.is_none())
             });
             if is_running != Some(true) {
                 break;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         self.with(|all| all.retain(|it| it.name != name));
         let mut done = Reloaded::of(name);
@@ -503,26 +504,26 @@ impl Children {
     }
 
     /// Has the process of an interface reload, or starts one.
-    fn have_read(&self, name: &str) -> Reloaded {
+    fn reload_or_start(&self, name: &str) -> Reloaded {
         let pid = self.with(|all| {
             let started = all.iter_mut().find(|it| it.name == name)?;
-            started.look();
+            started.poll();
             started.ended.is_none().then(|| started.child.id())
         });
         let Some(pid) = pid else {
             return self.start_and_wait(name, STARTED);
         };
-        let asked = super::registry().list().map_err(anyhow::Error::from);
-        let asked = asked.and_then(|all| {
+        let answer = super::registry().list().map_err(anyhow::Error::from);
+        let answer = answer.and_then(|all| {
             let record = all.into_iter().find(|it| it.pid == pid);
             let record = record.context("it is starting")?;
-            reloaded::ask(&reloaded::UPS, &reloaded::socket_path(&record), pid)
+            reloaded::ask(&reloaded::UP_SERVICE, &reloaded::socket_path(&record), pid)
         });
         let failed = |why: String| Reloaded {
             failed: Some(why),
             ..Reloaded::of(name)
         };
-        match asked {
+        match answer {
             Ok(Answer::Done(mut done)) => match done.pop() {
                 Some(done) if !done.left.is_empty() => {
                     let why = format!("{STARTED} again: {}", done.left.join(", "));
@@ -553,7 +554,7 @@ impl Children {
             }
         }
         let began = Instant::now();
-        while began.elapsed() < START {
+        while began.elapsed() < START_TIMEOUT {
             let settled = self.with(|all| {
                 let started = all.iter_mut().find(|it| it.name == name)?;
                 started.is_settled().then(|| started.readiness.is_ready())
@@ -564,7 +565,7 @@ impl Children {
                     return done;
                 }
                 Some(false) => break,
-                None => std::thread::sleep(LOOK),
+                None => std::thread::sleep(POLL_INTERVAL),
             }
         }
         done.failed = Some("it does not come up; its messages say why".to_owned());
@@ -577,8 +578,8 @@ const ENDED: &str = "ended";
 const STARTED_OR_ENDED: [&str; 2] = [STARTED, ENDED];
 
 impl Reloaded {
-    fn starts(&self, say: &str) -> bool {
-        self.changed.iter().any(|it| it.starts_with(say))
+    fn starts(&self, report: &str) -> bool {
+        self.changed.iter().any(|it| it.starts_with(report))
     }
 }
 
@@ -593,7 +594,7 @@ impl Daemon for Children {
     fn ended(&self) -> Option<Ended> {
         // A process that is being restarted has just ended.
         let _no_reload = self.reloads.try_lock().ok()?;
-        (!self.has_work()).then_some(Ended::Asked)
+        (!self.has_work()).then_some(Ended::Requested)
     }
 }
 
@@ -609,8 +610,10 @@ impl Daemon for Starting<'_> {
     }
 
     fn ended(&self) -> Option<Ended> {
-        let settled = self.0.with(|all| all.iter_mut().all(Started::is_settled));
-        settled.then_some(Ended::Asked)
+        let settled = self
+            .0
+            .with(|all| all.iter_mut().all(ChildProcess::is_settled));
+        settled.then_some(Ended::Requested)
     }
 }
 
@@ -639,10 +642,10 @@ mod tests {
         let mut command = Command::new("false");
         let readiness = Readiness::of(&mut command).unwrap();
         let child = command.spawn().unwrap();
-        let started = Started::new("no-such-if", child, readiness, true);
+        let started = ChildProcess::new("no-such-if", child, readiness, true);
         children.with(|all| all.push(started));
         while children.running() > 0 {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         let why = children.give_up(anyhow!("starting `ackwise up eth1`: no process is left"));
         assert!(

@@ -16,7 +16,7 @@ const FAST_MBPS: u32 = 1_000;
 
 /// What the user asked for.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Asked {
+pub struct UplinkRequest {
     pub rate: Option<UplinkRate>,
     pub overhead: Option<u32>,
     pub router: bool,
@@ -68,27 +68,28 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Refusal {
     pub what: String,
-    pub mend: String,
+    #[serde(rename = "mend")]
+    pub hint: String,
     /// Whether what was asked for can never work, rather than just not now.
     #[serde(skip)]
     pub bad_input: bool,
 }
 
 impl Refusal {
-    fn bad_input(what: String, mend: String) -> Self {
+    fn bad_input(what: String, hint: String) -> Self {
         Self {
             what,
-            mend,
+            hint,
             bad_input: true,
         }
     }
 }
 
 /// Decides what to do, or refuses.
-pub fn decide(facts: &Facts, asked: &Asked) -> Result<Plan, Refusal> {
-    not_at_work(facts)?;
+pub fn decide(facts: &Facts, uplink: &UplinkRequest) -> Result<Plan, Refusal> {
+    check_not_active(facts)?;
     not_ifb(facts)?;
-    let (role, reason) = role(facts, asked);
+    let (role, reason) = role(facts, uplink);
     let mut plan = Plan {
         role,
         queue: Queue::Keep,
@@ -97,15 +98,15 @@ pub fn decide(facts: &Facts, asked: &Asked) -> Result<Plan, Refusal> {
         why: vec![reason],
         notes: Vec::new(),
     };
-    match asked.rate {
+    match uplink.rate {
         None => without_rate(facts, &mut plan),
-        Some(rate) => with_rate(facts, asked, rate, &mut plan)?,
+        Some(rate) => with_rate(facts, uplink, rate, &mut plan)?,
     }
-    remarks(facts, &mut plan);
+    add_notes(facts, &mut plan);
     Ok(plan)
 }
 
-fn not_at_work(facts: &Facts) -> Result<(), Refusal> {
+fn check_not_active(facts: &Facts) -> Result<(), Refusal> {
     let interface = &facts.interface;
     let Some(first) = facts.at_work.as_ref().and_then(|all| all.first()) else {
         return Ok(());
@@ -120,7 +121,7 @@ fn not_at_work(facts: &Facts) -> Result<(), Refusal> {
             "ackwise is already running on {interface}: {}, process {}",
             first.what, first.pid
         ),
-        mend: format!("`{end}` stops it"),
+        hint: format!("`{end}` stops it"),
         bad_input: false,
     })
 }
@@ -137,10 +138,10 @@ fn not_ifb(facts: &Facts) -> Result<(), Refusal> {
 }
 
 /// The role of this box, and how it is known.
-fn role(facts: &Facts, asked: &Asked) -> (Role, String) {
+fn role(facts: &Facts, uplink: &UplinkRequest) -> (Role, String) {
     let interface = &facts.interface;
     let elsewhere = facts.default_route.elsewhere.join(", ");
-    if asked.router {
+    if uplink.router {
         return (
             Role::Router,
             "--router says that this box owns the uplink".to_owned(),
@@ -151,7 +152,7 @@ fn role(facts: &Facts, asked: &Asked) -> (Role, String) {
             format!("{interface} is a port of a bridge, so ACKs of other hosts leave here");
         return (Role::Router, reason);
     }
-    match (facts.forwards.any(), facts.default_route.is_here()) {
+    match (facts.forwards.any(), facts.default_route.exists()) {
         (true, true) => {
             let reason =
                 format!("this box forwards, and {interface} has the default route: its uplink");
@@ -180,7 +181,7 @@ fn role(facts: &Facts, asked: &Asked) -> (Role, String) {
 fn without_rate(facts: &Facts, plan: &mut Plan) {
     let interface = &facts.interface;
     match (facts.queue.owner, plan.role) {
-        (Owner::Somebody, _) => plan.why.push(stays(facts)),
+        (Owner::Somebody, _) => plan.why.push(keep_reason(facts)),
         (_, Role::Inside) => {
             let uplink = facts.default_route.elsewhere.first();
             if let Some(uplink) = uplink {
@@ -199,7 +200,7 @@ fn without_rate(facts: &Facts, plan: &mut Plan) {
 }
 
 /// The reason for leaving somebody's queue alone.
-fn stays(facts: &Facts) -> String {
+fn keep_reason(facts: &Facts) -> String {
     let queue = &facts.queue;
     let handle = queue.root.as_ref().map_or("", |root| root.handle.as_str());
     let whose = if queue.sqm {
@@ -210,7 +211,7 @@ fn stays(facts: &Facts) -> String {
     format!("{queue} {handle} is set by {whose} and may shape, so it stays as it is")
 }
 
-fn not_the_uplink(facts: &Facts, plan: &Plan) -> Refusal {
+fn refuse_non_uplink(facts: &Facts, plan: &Plan) -> Refusal {
     let interface = &facts.interface;
     // The route may appear later, by DHCP or PPP: the service manager tries again.
     if facts.default_route.elsewhere.is_empty() {
@@ -220,7 +221,7 @@ fn not_the_uplink(facts: &Facts, plan: &Plan) -> Refusal {
                  the uplink: {}",
                 plan.why[0]
             ),
-            mend: "try again when there is a default route, or add --router if this is the uplink"
+            hint: "try again when there is a default route, or add --router if this is the uplink"
                 .to_owned(),
             bad_input: false,
         };
@@ -236,23 +237,23 @@ fn not_the_uplink(facts: &Facts, plan: &Plan) -> Refusal {
 
 fn with_rate(
     facts: &Facts,
-    asked: &Asked,
+    uplink: &UplinkRequest,
     rate: UplinkRate,
     plan: &mut Plan,
 ) -> Result<(), Refusal> {
     let interface = &facts.interface;
     let rate_bps = rate.bps;
     if plan.role == Role::Inside {
-        return Err(not_the_uplink(facts, plan));
+        return Err(refuse_non_uplink(facts, plan));
     }
     if facts.queue.owner == Owner::Somebody {
-        if asked.queue.is_some() {
+        if uplink.queue.is_some() {
             return Err(Refusal::bad_input(
-                format!("--queue: {}", stays(facts)),
+                format!("--queue: {}", keep_reason(facts)),
                 format!("stop the service that set it, or run `tc qdisc del dev {interface} root`"),
             ));
         }
-        plan.why.push(stays(facts));
+        plan.why.push(keep_reason(facts));
         plan.notes.push(format!(
             "--up is not used: if that queue is removed (stop the service that set it, or run `tc \
              qdisc del dev {interface} root`), a queue with an ACK filter can take its place"
@@ -261,9 +262,9 @@ fn with_rate(
     }
     let gateway = Queue::Gateway {
         rate_bps,
-        overhead: asked.overhead.unwrap_or(0),
+        overhead: uplink.overhead.unwrap_or(0),
     };
-    match (asked.queue, facts.kernel.cake) {
+    match (uplink.queue, facts.kernel.cake) {
         (Some(UplinkQueue::Cake), Some(false)) => {
             return Err(Refusal::bad_input(
                 "--queue cake: this kernel has no cake".to_owned(),
@@ -289,10 +290,10 @@ fn with_rate(
                 let note = "whether this kernel has cake cannot be told without root";
                 plan.notes.push(note.to_owned());
             }
-            plan.why.push(because_of_cake(facts));
+            plan.why.push(cake_reason(facts));
             plan.queue = Queue::Cake(Cake {
                 rate_bps,
-                overhead: asked.overhead.and_then(|bytes| i32::try_from(bytes).ok()),
+                overhead: uplink.overhead.and_then(|bytes| i32::try_from(bytes).ok()),
                 filter: CakeFilter::Aggressive,
             });
         }
@@ -311,7 +312,7 @@ const MEASURED: &str = "the rate is measured with the TCP timestamps of the pack
                         until packets queue behind the interface, and without timestamps, it is \
                         the maximum";
 
-fn because_of_cake(facts: &Facts) -> String {
+fn cake_reason(facts: &Facts) -> String {
     let queue = &facts.queue;
     match queue.owner {
         Owner::SomebodyPlain => format!(
@@ -327,7 +328,7 @@ fn because_of_cake(facts: &Facts) -> String {
 }
 
 /// Adds notes on anything else worth knowing.
-fn remarks(facts: &Facts, plan: &mut Plan) {
+fn add_notes(facts: &Facts, plan: &mut Plan) {
     let mut note = |text: String| plan.notes.push(text);
     if !facts.link.up {
         note(format!(

@@ -2,7 +2,7 @@
 
 use ackwise_netdev::surroundings::{Device, Link};
 
-use super::super::facts::{self, AtWork, DefaultRoute, Forwards, Kernel, Root};
+use super::super::facts::{self, ActiveDaemon, DefaultRoute, Forwards, Kernel, Root};
 use super::*;
 
 /// A host with a default route through eth0, on a kernel that supports everything.
@@ -61,17 +61,17 @@ fn queue(kind: &str, owner: Owner) -> facts::Queue {
     }
 }
 
-fn at(rate_bps: u64) -> Asked {
-    Asked {
+fn at(rate_bps: u64) -> UplinkRequest {
+    UplinkRequest {
         rate: Some(UplinkRate {
             bps: rate_bps,
             min_bps: None,
         }),
-        ..Asked::default()
+        ..UplinkRequest::default()
     }
 }
 
-const NOTHING: Asked = Asked {
+const NOTHING: UplinkRequest = UplinkRequest {
     rate: None,
     overhead: None,
     router: false,
@@ -92,17 +92,17 @@ const GATEWAY: Queue = Queue::Gateway {
 /// One line of the table; its texts are parts of the reasons and notes.
 struct Case {
     facts: Facts,
-    asked: Asked,
+    uplink: UplinkRequest,
     role: Role,
     queue: Queue,
     thins: bool,
     says: &'static str,
 }
 
-fn case(facts: Facts, asked: Asked, role: Role, queue: Queue, says: &'static str) -> Case {
+fn case(facts: Facts, uplink: UplinkRequest, role: Role, queue: Queue, says: &'static str) -> Case {
     Case {
         facts,
-        asked,
+        uplink,
         role,
         queue,
         thins: !matches!(queue, Queue::Gateway { .. }),
@@ -113,21 +113,21 @@ fn case(facts: Facts, asked: Asked, role: Role, queue: Queue, says: &'static str
 fn check(cases: Vec<Case>) {
     for Case {
         facts,
-        asked,
+        uplink,
         role,
         queue,
         thins,
         says,
     } in cases
     {
-        let plan = decide(&facts, &asked).unwrap_or_else(|refusal| panic!("{says}: {refusal:?}"));
+        let plan = decide(&facts, &uplink).unwrap_or_else(|refusal| panic!("{says}: {refusal:?}"));
         assert_eq!(
             (plan.role, plan.queue, plan.thins),
             (role, queue, thins),
             "{plan:?}"
         );
-        let said = [plan.why, plan.notes].concat().join("; ");
-        assert!(said.contains(says), "no {says:?} in: {said}");
+        let message = [plan.why, plan.notes].concat().join("; ");
+        assert!(message.contains(says), "no {says:?} in: {message}");
     }
 }
 
@@ -169,7 +169,7 @@ fn without_a_rate_only_acks_are_thinned() {
         },
         ..host()
     };
-    let told = Asked {
+    let with_router = UplinkRequest {
         router: true,
         ..NOTHING
     };
@@ -192,7 +192,7 @@ fn without_a_rate_only_acks_are_thinned() {
             keep,
             "no default route",
         ),
-        case(alone, told, Role::Router, keep, "--router says"),
+        case(alone, with_router, Role::Router, keep, "--router says"),
         case(silent, NOTHING, Role::Receiver, keep, "is not known"),
     ]);
 }
@@ -214,7 +214,7 @@ fn a_rate_brings_a_queue() {
         },
         ..router()
     };
-    let chosen = |queue| Asked {
+    let chosen = |queue| UplinkRequest {
         queue: Some(queue),
         ..at(5_000_000)
     };
@@ -284,8 +284,8 @@ fn a_rate_brings_a_queue() {
 fn an_ifb_is_refused_whatever_is_asked_for() {
     let mut facts = host();
     facts.link.kind = Some("ifb".to_owned());
-    for asked in [NOTHING, at(5_000_000)] {
-        let refusal = decide(&facts, &asked).unwrap_err();
+    for uplink in [NOTHING, at(5_000_000)] {
+        let refusal = decide(&facts, &uplink).unwrap_err();
         assert!(refusal.bad_input, "{refusal:?}");
     }
 }
@@ -294,7 +294,7 @@ fn an_ifb_is_refused_whatever_is_asked_for() {
 fn the_overhead_reaches_the_queue() {
     let mut without_cake = router();
     without_cake.kernel.cake = Some(false);
-    let overhead = Asked {
+    let overhead = UplinkRequest {
         overhead: Some(22),
         ..at(5_000_000)
     };
@@ -317,8 +317,8 @@ fn somebody_s_shaper_is_left_alone() {
             queue: queue(kind, Owner::Somebody),
             ..router()
         };
-        for asked in [NOTHING, at(5_000_000)] {
-            let plan = decide(&facts, &asked).unwrap();
+        for uplink in [NOTHING, at(5_000_000)] {
+            let plan = decide(&facts, &uplink).unwrap();
             assert_eq!((plan.queue, plan.thins), (Queue::Keep, true), "{kind}");
             let reason = format!("{kind} 8001: is set by someone else");
             assert!(plan.why[1].contains(&reason), "{plan:?}");
@@ -326,15 +326,15 @@ fn somebody_s_shaper_is_left_alone() {
                 .notes
                 .iter()
                 .any(|note| note.contains("--up is not used"));
-            assert_eq!(more, asked.rate.is_some(), "{plan:?}");
+            assert_eq!(more, uplink.rate.is_some(), "{plan:?}");
         }
-        let forced = Asked {
+        let forced = UplinkRequest {
             queue: Some(UplinkQueue::Cake),
             ..at(5_000_000)
         };
         let refusal = decide(&facts, &forced).unwrap_err();
         assert!(
-            refusal.bad_input && refusal.mend.contains("tc qdisc del"),
+            refusal.bad_input && refusal.hint.contains("tc qdisc del"),
             "{refusal:?}"
         );
     }
@@ -358,15 +358,15 @@ fn what_cannot_be_is_refused() {
         refusal.bad_input && refusal.what.contains("wan0"),
         "{refusal:?}"
     );
-    let told = Asked {
+    let with_router = UplinkRequest {
         router: true,
         ..at(5_000_000)
     };
-    assert_eq!(decide(&inside, &told).unwrap().queue, CAKE);
+    assert_eq!(decide(&inside, &with_router).unwrap().queue, CAKE);
 
     let mut none = router();
     none.kernel.cake = Some(false);
-    let cake = Asked {
+    let cake = UplinkRequest {
         queue: Some(UplinkQueue::Cake),
         ..at(5_000_000)
     };
@@ -378,22 +378,22 @@ fn what_cannot_be_is_refused() {
         ("up", "ackwise down eth0"),
     ] {
         let mut busy = host();
-        busy.at_work = Some(vec![AtWork { what, pid: 77 }]);
+        busy.at_work = Some(vec![ActiveDaemon { what, pid: 77 }]);
         let refusal = decide(&busy, &NOTHING).unwrap_err();
         assert!(
             !refusal.bad_input && refusal.what.contains("77"),
             "{refusal:?}"
         );
-        assert!(refusal.mend.contains(end), "{refusal:?}");
+        assert!(refusal.hint.contains(end), "{refusal:?}");
     }
 }
 
 #[test]
 fn what_is_unknown_or_in_vain_is_said() {
-    let says = |facts: &Facts, asked: &Asked, text: &str| {
-        let plan = decide(facts, asked).unwrap();
-        let said = plan.notes.join("; ");
-        assert!(said.contains(text), "no {text:?} in: {said}");
+    let says = |facts: &Facts, uplink: &UplinkRequest, text: &str| {
+        let plan = decide(facts, uplink).unwrap();
+        let message = plan.notes.join("; ");
+        assert!(message.contains(text), "no {text:?} in: {message}");
     };
     let mut facts = host();
     assert_eq!(decide(&facts, &NOTHING).unwrap().notes, [""; 0]);

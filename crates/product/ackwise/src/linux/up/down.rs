@@ -7,7 +7,7 @@ use ackwise_datapath::control as datapath;
 use ackwise_gateway::control as gateway;
 use ackwise_netdev::ifreq;
 use ackwise_netdev::netlink::Netlink;
-use ackwise_netdev::qdisc::{Qdisc, Undone};
+use ackwise_netdev::qdisc::{Qdisc, RestoreOutcome};
 use ackwise_netdev::registry::{Entry, Key, TakeError, netns_inode};
 use anyhow::{Context, anyhow, bail};
 use serde::Serialize;
@@ -15,12 +15,12 @@ use serde_json::json;
 
 use super::{Record, registry};
 use crate::linux::cli::up::DownArgs;
-use crate::linux::several::Several;
+use crate::linux::per_daemon::PerDaemon;
 
 /// How long an `ackwise up` that was told to stop may take: withheld ACKs leave first.
-const PATIENCE: Duration = Duration::from_secs(15);
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 /// The interval at which a process is polled.
-const PAUSE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What `ackwise down` did for one interface.
 #[derive(Serialize)]
@@ -72,7 +72,7 @@ pub fn down(args: &DownArgs, format: Format) -> anyhow::Result<()> {
         );
     }
     let is_nobody = all.is_empty();
-    let ended = Several::of(
+    let ended = PerDaemon::of(
         all,
         |(record, _)| &record.interface,
         |(record, runs)| end(record, *runs).map(Some),
@@ -81,7 +81,7 @@ pub fn down(args: &DownArgs, format: Format) -> anyhow::Result<()> {
     if format == Format::Json || is_nobody || !done.is_empty() {
         show(done, format)?;
     }
-    ended.conclude()
+    ended.finish()
 }
 
 /// Removes the filters that a killed daemon left on clsact, which let every packet pass. Returns
@@ -132,20 +132,20 @@ fn end(record: &Record, runs: bool) -> anyhow::Result<Done> {
     loop {
         match registry().take(&key) {
             Ok(entry) => {
-                drop(put_back(entry)?);
+                drop(restore_leftovers(entry)?);
                 break;
             }
             // The next process holds it already, so the last one has ended.
             Err(TakeError::Held(Some(other))) if other.pid != record.pid => break,
-            Err(TakeError::Held(_)) if began.elapsed() < PATIENCE => {
-                std::thread::sleep(PAUSE);
+            Err(TakeError::Held(_)) if began.elapsed() < STOP_TIMEOUT => {
+                std::thread::sleep(POLL_INTERVAL);
                 // A gateway that was starting did not listen yet.
                 if runs && record.gateway {
                     let _ = stop(record);
                 }
             }
             Err(TakeError::Held(_)) => bail!(
-                "process {pid} of {name} has not ended within {PATIENCE:?}\n  `kill -9 {pid}` ends \
+                "process {pid} of {name} has not ended within {STOP_TIMEOUT:?}\n  `kill -9 {pid}` ends \
                  it, and the queue is restored all the same",
                 pid = record.pid,
                 name = record.interface
@@ -171,7 +171,7 @@ fn end(record: &Record, runs: bool) -> anyhow::Result<Done> {
         // up`.
         let is_other = |it: &Qdisc| it.is_root() && !it.is_ours();
         if let Some(now) = all.into_iter().find(is_other) {
-            if is_back(replaced.found.as_ref(), &now) {
+            if is_restored(replaced.found.as_ref(), &now) {
                 done.restored = Some(now.kind);
             } else {
                 done.stays = Some(now.kind);
@@ -182,7 +182,7 @@ fn end(record: &Record, runs: bool) -> anyhow::Result<Done> {
 }
 
 /// Whether the current root is the one that was found before.
-fn is_back(found: Option<&Qdisc>, now: &Qdisc) -> bool {
+fn is_restored(found: Option<&Qdisc>, now: &Qdisc) -> bool {
     match found {
         Some(found) if !found.is_default() => {
             (&found.kind, found.handle) == (&now.kind, now.handle)
@@ -210,16 +210,18 @@ fn stop(record: &Record) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// If the kernel refuses; the record stays.
-pub(super) fn put_back(entry: Entry<Record>) -> anyhow::Result<Entry<Record>> {
+pub(super) fn restore_leftovers(entry: Entry<Record>) -> anyhow::Result<Entry<Record>> {
     let replaced = entry.leftover.as_ref().and_then(|it| it.replaced.clone());
     let Some(replaced) = replaced else {
         return Ok(entry);
     };
-    match Netlink::open().and_then(|mut netlink| replaced.undo(&mut netlink)) {
-        Ok(Undone::Restored) => {
+    match Netlink::open().and_then(|mut netlink| replaced.restore(&mut netlink)) {
+        Ok(RestoreOutcome::Restored) => {
             tracing::info!("restored the queue that a killed `ackwise up` had replaced");
         }
-        Ok(Undone::NotOurs) => tracing::info!("the queue was changed by someone else, and stays"),
+        Ok(RestoreOutcome::NotOurs) => {
+            tracing::info!("the queue was changed by someone else, and stays")
+        }
         Err(error) => {
             entry.leave();
             return Err(anyhow!(

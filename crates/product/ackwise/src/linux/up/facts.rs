@@ -24,7 +24,7 @@ pub struct Facts {
     pub forwards: Forwards,
     pub queue: Queue,
     /// `None` if the registry of daemons may not be read.
-    pub at_work: Option<Vec<AtWork>>,
+    pub at_work: Option<Vec<ActiveDaemon>>,
     /// Whether a killed `ackwise up` left its queue; `queue` is then the one that is restored
     /// first.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -88,7 +88,7 @@ pub enum Owner {
 
 /// An ackwise daemon that holds the interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct AtWork {
+pub struct ActiveDaemon {
     pub what: &'static str,
     pub pid: u32,
 }
@@ -104,7 +104,7 @@ pub struct Kernel {
 }
 
 impl DefaultRoute {
-    pub fn is_here(&self) -> bool {
+    pub fn exists(&self) -> bool {
         self.v4 || self.v6
     }
 }
@@ -175,24 +175,27 @@ impl Facts {
     ///
     /// # Errors
     /// As [`Facts::gather`].
-    pub fn foresee(name: &str) -> Result<Self, Netdev> {
+    pub fn predict(name: &str) -> Result<Self, Netdev> {
         let mut facts = Self::gather(name)?;
         let Ok(netns) = netns_inode() else {
             return Ok(facts);
         };
         let index = facts.index;
-        let is_here = |it: &Record| it.netns == netns && it.index == index;
+        let is_this_interface = |it: &Record| it.netns == netns && it.index == index;
         // Without root neither is known.
         let running = registry().list().unwrap_or_default();
-        if let Some(up) = running.into_iter().find(is_here) {
+        if let Some(up) = running.into_iter().find(is_this_interface) {
             let (what, pid) = ("up", up.pid);
-            facts.at_work = Some(vec![AtWork { what, pid }]);
+            facts.at_work = Some(vec![ActiveDaemon { what, pid }]);
             return Ok(facts);
         }
         let left = registry().leftovers().unwrap_or_default();
-        let left = left.into_iter().find(is_here).and_then(|it| it.replaced);
+        let left = left
+            .into_iter()
+            .find(is_this_interface)
+            .and_then(|it| it.replaced);
         if let (Some(left), Owner::Ackwise) = (left, facts.queue.owner) {
-            facts.queue.become_again(left.found);
+            facts.queue.set_restored(left.found);
             facts.left_by_killed = true;
         }
         Ok(facts)
@@ -202,13 +205,13 @@ impl Facts {
 impl Queue {
     /// Whether the queue is unchanged. The kernel recreates its own queue when the interface comes
     /// up.
-    pub fn is_still(&self, before: &Queue) -> bool {
+    pub fn is_unchanged_since(&self, before: &Queue) -> bool {
         let are_the_kernel_s = [before.owner, self.owner] == [Owner::Kernel; 2];
         self == before || are_the_kernel_s
     }
 
     /// Describes the queue after `found` is restored; `None` is the kernel's own.
-    fn become_again(&mut self, found: Option<Qdisc>) {
+    fn set_restored(&mut self, found: Option<Qdisc>) {
         self.owner = found
             .as_ref()
             .map_or(Owner::Kernel, |root| owner(std::slice::from_ref(root), 0));
@@ -279,18 +282,18 @@ fn sqm_device(name: &str) -> String {
     device[..end.unwrap_or(0)].to_owned()
 }
 
-fn at_work(name: &str) -> Option<Vec<AtWork>> {
+fn at_work(name: &str) -> Option<Vec<ActiveDaemon>> {
     let mut found = Vec::new();
     // The calls below return an error also if there is no daemon.
     ackwise_datapath::control::list().ok()?;
     if let Ok(holder) = ackwise_datapath::control::holder(name) {
-        found.push(AtWork {
+        found.push(ActiveDaemon {
             what: "attach",
             pid: holder.pid,
         });
     }
     if let Ok(stats) = ackwise_gateway::control::status(name) {
-        found.push(AtWork {
+        found.push(ActiveDaemon {
             what: "gateway",
             pid: stats.pid,
         });
@@ -351,21 +354,21 @@ mod tests {
             }
         };
         let (own, another) = (queue("noqueue", 0), queue("fq_codel", 0));
-        assert!(own.is_still(&own) && another.is_still(&own));
+        assert!(own.is_unchanged_since(&own) && another.is_unchanged_since(&own));
         let theirs = queue("fq_codel", 0x1_0000);
-        assert!(theirs.is_still(&theirs));
+        assert!(theirs.is_unchanged_since(&theirs));
         for (before, now) in [
             (&own, &theirs),
             (&theirs, &own),
             (&theirs, &queue("htb", 0x1_0000)),
         ] {
-            assert!(!now.is_still(before), "{before} and {now}");
+            assert!(!now.is_unchanged_since(before), "{before} and {now}");
         }
         // Another handle, or other options, make it another queue.
-        assert!(!queue("fq_codel", 0x2_0000).is_still(&theirs));
+        assert!(!queue("fq_codel", 0x2_0000).is_unchanged_since(&theirs));
         let mut changed = theirs.clone();
         changed.found.as_mut().unwrap().options = vec![1];
-        assert!(!changed.is_still(&theirs));
+        assert!(!changed.is_unchanged_since(&theirs));
     }
 
     #[test]
@@ -376,7 +379,7 @@ mod tests {
         };
         let here = default_route(&routes, 7);
         assert!(here.v4 && !here.v6 && here.elsewhere.is_empty());
-        assert!(!default_route(&routes, 8).is_here());
+        assert!(!default_route(&routes, 8).exists());
     }
 
     #[test]
@@ -389,7 +392,7 @@ mod tests {
     #[test]
     fn the_loopback_interface_is_found_and_another_is_not() {
         let facts = Facts::gather("lo").unwrap();
-        assert!(!facts.default_route.is_here() && facts.queue.owner == Owner::Kernel);
+        assert!(!facts.default_route.exists() && facts.queue.owner == Owner::Kernel);
         assert!(matches!(
             Facts::gather("nosuch0"),
             Err(Netdev::NoInterface(_))

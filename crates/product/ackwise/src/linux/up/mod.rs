@@ -73,7 +73,7 @@ pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
         Some(name) => up_one(args, name, global.format),
         None if args.all => all::up(args, global),
         None => Err(BadInput::new("no interface is named")
-            .mend(
+            .hint(
                 "`ackwise up eth0` sets up one, `ackwise up --all` those of the configuration file",
             )
             .into()),
@@ -115,7 +115,7 @@ fn up_one(args: &UpArgs, name: &str, format: Format) -> anyhow::Result<()> {
 
 /// What is to be done, or why it cannot be done.
 fn plan(facts: &Facts, settings: &Settings) -> anyhow::Result<Plan> {
-    let mut plan = decide(facts, &settings.asked).map_err(refused)?;
+    let mut plan = decide(facts, &settings.uplink).map_err(refused)?;
     if let Some(file) = &settings.file {
         let file = file.display();
         plan.notes.push(format!("the settings are those of {file}"));
@@ -125,9 +125,9 @@ fn plan(facts: &Facts, settings: &Settings) -> anyhow::Result<Plan> {
     }
     if let Some(option) = settings.wants {
         let what = format!("{option} is for a policy, but the gateway's queue has none");
-        let mend =
+        let hint =
             format!("leave {option} out; `ackwise gateway status --format json` has its counters");
-        return Err(BadInput::new(what).mend(mend).into());
+        return Err(BadInput::new(what).hint(hint).into());
     }
     let described = settings.file.is_some()
         && settings.policy.to_string() != settings::default_policy().to_string();
@@ -139,7 +139,7 @@ fn plan(facts: &Facts, settings: &Settings) -> anyhow::Result<Plan> {
 }
 
 fn explain(interface: &str, settings: &Settings, format: Format) -> anyhow::Result<()> {
-    let facts = Facts::foresee(interface)?;
+    let facts = Facts::predict(interface)?;
     let plan = plan(&facts, settings);
     let policy = &settings.policy;
     if format == Format::Json {
@@ -157,7 +157,7 @@ fn explain(interface: &str, settings: &Settings, format: Format) -> anyhow::Resu
 }
 
 fn refused(refusal: Refusal) -> anyhow::Error {
-    let what = BadInput::new(&refusal.what).mend(&refusal.mend);
+    let what = BadInput::new(&refusal.what).hint(&refusal.hint);
     if refusal.bad_input {
         return what.into();
     }
@@ -179,12 +179,12 @@ fn claim(name: &str, index: u32) -> anyhow::Result<Entry<Record>> {
         }
         TakeError::Registry(error) => error.into(),
     })?;
-    down::put_back(entry)
+    down::restore_leftovers(entry)
 }
 
 /// Runs `act` in a thread of its own. If no thread can be started, this is logged and `act` does
 /// not run.
-fn beside(act: impl FnOnce() + Send + 'static) {
+fn spawn_thread(act: impl FnOnce() + Send + 'static) {
     if let Err(error) = std::thread::Builder::new().spawn(act) {
         tracing::error!("cannot start a thread: {error}");
     }
@@ -262,7 +262,7 @@ impl Run<'_> {
         claim.publish(&self.record(replaced.clone())?)?;
         claim.guard(replaced.as_ref())?;
         if let Some(cake) = cake {
-            self.look_again()?;
+            self.check_queue_unchanged()?;
             let done = Netlink::open().and_then(|mut it| it.replace_root_by_cake(index, cake));
             done.context("the kernel refuses cake as the root queue")?;
         }
@@ -284,8 +284,8 @@ impl Run<'_> {
         let reloader = self.reloader(Some(shared.clone()), setter);
         // Also on errors below: the guard waits until all that set the rate have ended.
         let _end = EndOnDrop(Arc::clone(&reloader));
-        let control = self.obey(&reloader, control)?;
-        self.begun(server.as_ref())?;
+        let control = self.serve_reloads(&reloader, control)?;
+        self.report_ready(server.as_ref())?;
         // These run until they are dropped, which is before the guard restores the queue.
         let is_fixed = cake.is_some() && autorate.is_none();
         let autorate = autorate.map(|it| self.measure(it, &shared)).transpose()?;
@@ -322,10 +322,10 @@ impl Run<'_> {
 
     /// Checks again that the queue may be replaced: somebody may have set one while the programs
     /// were loaded.
-    fn look_again(&self) -> anyhow::Result<()> {
+    fn check_queue_unchanged(&self) -> anyhow::Result<()> {
         let before = &self.facts.queue;
         let now = Facts::gather(&self.facts.interface)?.queue;
-        if now.is_still(before) {
+        if now.is_unchanged_since(before) {
             return Ok(());
         }
         bail!(
@@ -381,17 +381,21 @@ impl Run<'_> {
     }
 
     /// Serves requests to read the file again.
-    fn obey(&self, reloader: &Arc<Reloader>, listener: Listener) -> anyhow::Result<Server> {
+    fn serve_reloads(
+        &self,
+        reloader: &Arc<Reloader>,
+        listener: Listener,
+    ) -> anyhow::Result<Server> {
         if is_hangup_a_request() {
             let reloader = Arc::clone(reloader);
             self.supervisor.on_hangup(move || {
                 let reloader = Arc::clone(&reloader);
                 // In a thread of its own, so that this one keeps answering the service manager.
-                beside(move || drop(reloader.reload()));
+                spawn_thread(move || drop(reloader.reload()));
             });
         }
         let reloader = Arc::clone(reloader);
-        reloaded::serve(&reloaded::UPS, listener, move || reloader.reload())
+        reloaded::serve(&reloaded::UP_SERVICE, listener, move || reloader.reload())
     }
 
     fn end_datapath(
@@ -435,8 +439,8 @@ impl Run<'_> {
         let server = listener.map(|listener| shared.serve(listener));
         let server = server.transpose()?;
         shared.set(prepared.start()?);
-        let control = self.obey(&self.reloader(None, None), control)?;
-        self.begun(server.as_ref())?;
+        let control = self.serve_reloads(&self.reloader(None, None), control)?;
+        self.report_ready(server.as_ref())?;
         let outcome = watch(
             &self.supervisor,
             &shared,
@@ -453,7 +457,7 @@ impl Run<'_> {
         let restored = claim.end();
         drop(server);
         let stats = ended.as_ref().unwrap_or(&last);
-        self.ended(why, &crate::linux::gateway::in_full(stats), stats)?;
+        self.ended(why, &crate::linux::gateway::details(stats), stats)?;
         ended?;
         self.check_restored(restored)
     }
@@ -462,9 +466,9 @@ impl Run<'_> {
         self.args.duration.map(|duration| self.started + duration)
     }
 
-    fn begun(&self, server: Option<&http::Server>) -> anyhow::Result<()> {
+    fn report_ready(&self, server: Option<&http::Server>) -> anyhow::Result<()> {
         let policy = &self.settings.policy;
-        let mut lines = text::three_lines(&self.facts, &self.plan, &policy.brief());
+        let mut lines = text::summary_lines(&self.facts, &self.plan, &policy.brief());
         self.supervisor.ready(lines.lines().next().unwrap_or(""));
         let metrics = server.map(|it| it.address().to_string());
         if self.format == Format::Json {

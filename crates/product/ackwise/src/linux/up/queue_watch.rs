@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::linux::shared_datapath::SharedDatapath;
 
 /// The interval between checks.
-const LOOK: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Polls the root queue of an interface until it is replaced, or until the worker is dropped.
 pub fn start(
@@ -28,23 +28,23 @@ pub fn start(
     let (interface, datapath) = (interface.to_owned(), datapath.clone());
     let worker = Worker::spawn("ackwise-root", lifecycle, move || {
         drop_realtime();
-        while !life.wait_stop(LOOK) {
+        while !life.wait_stop(CHECK_INTERVAL) {
             // A missing interface ends everything else as well.
             let Ok(all) = netlink.qdiscs(index) else {
                 continue;
             };
             if let Some(root) = all.iter().find(|it| it.is_root() && !it.is_ours()) {
                 datapath.note_queue_replaced();
-                say(&interface, root, format);
+                report(&interface, root, format);
                 break;
             }
         }
-        Ended::Asked
+        Ended::Requested
     });
     worker.context("starting the thread that watches the queue")
 }
 
-fn say(interface: &str, root: &Qdisc, format: Format) {
+fn report(interface: &str, root: &Qdisc, format: Format) {
     let kind = &root.kind;
     tracing::warn!(
         "{interface}: someone has replaced the queue by {kind}, which is left alone; ACKs are still thinned\n  \

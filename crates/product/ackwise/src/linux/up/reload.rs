@@ -17,7 +17,9 @@ use ackwise_netdev::registry::netns_inode;
 use anyhow::{Context, bail};
 use serde_json::json;
 
-use super::reloaded::{Answer, FIRST, Reloaded, UPS, ask, firsts, say, socket_path};
+use super::reloaded::{
+    Answer, Reloaded, UP_ALL_SERVICE, UP_SERVICE, all_processes, ask, report, socket_path,
+};
 use super::settings::Settings;
 use super::{Record, registry};
 use crate::linux::cli::ab::GuardArgs;
@@ -25,8 +27,8 @@ use crate::linux::cli::up::{ReloadArgs, UpArgs};
 use crate::linux::shared_datapath::SharedDatapath;
 
 /// How long the kernel may take to set a rate.
-const RATE_PATIENCE: Duration = Duration::from_secs(2);
-const PAUSE: Duration = Duration::from_millis(20);
+const RATE_TIMEOUT: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Reads the file again for one interface.
 pub struct Reloader {
@@ -85,7 +87,7 @@ impl Reloader {
     /// Reads the file, changes what can be changed in place, and reports it.
     pub fn reload(&self) -> anyhow::Result<Vec<Reloaded>> {
         let done = self.try_reload().map(|done| vec![done]);
-        say(&done, self.format);
+        report(&done, self.format);
         done
     }
 
@@ -99,10 +101,10 @@ impl Reloader {
             done.failed = Some(format!("{error:#}"));
         }
         let keys = [
-            ("up", now.asked.rate != wanted.asked.rate),
-            ("overhead", now.asked.overhead != wanted.asked.overhead),
-            ("router", now.asked.router != wanted.asked.router),
-            ("queue", now.asked.queue != wanted.asked.queue),
+            ("up", now.uplink.rate != wanted.uplink.rate),
+            ("overhead", now.uplink.overhead != wanted.uplink.overhead),
+            ("router", now.uplink.router != wanted.uplink.router),
+            ("queue", now.uplink.queue != wanted.uplink.queue),
             ("metrics", now.metrics_address() != wanted.metrics_address()),
             ("user", now.user != wanted.user),
         ];
@@ -152,7 +154,7 @@ impl Reloader {
         done: &mut Reloaded,
     ) -> anyhow::Result<()> {
         let setter = self.setter();
-        let (Some(old), Some(new), Some(setter)) = (now.asked.rate, wanted.asked.rate, &*setter)
+        let (Some(old), Some(new), Some(setter)) = (now.uplink.rate, wanted.uplink.rate, &*setter)
         else {
             return Ok(());
         };
@@ -163,12 +165,12 @@ impl Reloader {
         let began = Instant::now();
         // The kernel counts in bytes per second.
         while self.cake_rate_bps()? != Some((new.bps / 8).max(1) * 8) {
-            if began.elapsed() > RATE_PATIENCE {
+            if began.elapsed() > RATE_TIMEOUT {
                 bail!("the rate of cake is not set: someone else has replaced the root queue");
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(POLL_INTERVAL);
         }
-        now.asked.rate = wanted.asked.rate;
+        now.uplink.rate = wanted.uplink.rate;
         let shown = super::text::shaped(new.bps, None);
         done.changed.push(format!("up {shown}"));
         Ok(())
@@ -185,43 +187,43 @@ impl Reloader {
 /// Asks the running `ackwise up` to read their file again.
 pub fn reload(args: &ReloadArgs, format: Format) -> anyhow::Result<()> {
     let netns = netns_inode().context("reading the network namespace's inode")?;
-    let mut asked = Asked::default();
+    let mut responses = Responses::default();
     if args.interface.is_none() {
-        asked.everyone_of_all(netns)?;
+        responses.reload_all(netns)?;
     }
     let index = args.interface.as_deref().and_then(ifreq::index_of);
     // The others would read the same file.
-    let running = match asked.mistakes[..] {
+    let running = match responses.mistakes[..] {
         [] => registry().list()?,
         _ => Vec::new(),
     };
     for record in running {
         let is_meant = match (&args.interface, index) {
-            (None, _) => !asked.has(&record.interface),
+            (None, _) => !responses.has(&record.interface),
             (Some(_), Some(index)) => record.index == index,
             (Some(name), None) => record.interface == *name,
         };
         if record.netns == netns && is_meant {
-            asked.one(&record);
+            responses.reload_one(&record);
         }
     }
     if let Some(name) = &args.interface
         && index.is_none()
-        && asked.is_empty()
+        && responses.is_empty()
     {
         return Err(ackwise_netdev::Error::NoInterface(name.clone()).into());
     }
-    asked.conclude(args.interface.as_deref(), format)
+    responses.finish(args.interface.as_deref(), format)
 }
 
 /// The answers of the processes that were asked.
 #[derive(Default)]
-struct Asked {
+struct Responses {
     done: Vec<Reloaded>,
     mistakes: Vec<String>,
 }
 
-impl Asked {
+impl Responses {
     fn is_empty(&self) -> bool {
         self.done.is_empty() && self.mistakes.is_empty()
     }
@@ -230,20 +232,20 @@ impl Asked {
         self.done.iter().any(|it| it.interface == interface)
     }
 
-    fn everyone_of_all(&mut self, netns: u64) -> anyhow::Result<()> {
-        for first in firsts().list()? {
+    fn reload_all(&mut self, netns: u64) -> anyhow::Result<()> {
+        for first in all_processes().list()? {
             if first.netns == netns {
-                let path = firsts().socket_path(&first.key());
-                self.take(ask(&FIRST, &path, first.pid)?);
+                let path = all_processes().socket_path(&first.key());
+                self.add(ask(&UP_ALL_SERVICE, &path, first.pid)?);
             }
         }
         Ok(())
     }
 
     /// Asks one process. Its failure does not keep the others from being asked.
-    fn one(&mut self, record: &Record) {
-        match ask(&UPS, &socket_path(record), record.pid) {
-            Ok(answer) => self.take(answer),
+    fn reload_one(&mut self, record: &Record) {
+        match ask(&UP_SERVICE, &socket_path(record), record.pid) {
+            Ok(answer) => self.add(answer),
             Err(error) => self.done.push(Reloaded {
                 failed: Some(format!("{error:#}")),
                 ..Reloaded::of(&record.interface)
@@ -251,19 +253,19 @@ impl Asked {
         }
     }
 
-    fn take(&mut self, answer: Answer) {
+    fn add(&mut self, answer: Answer) {
         match answer {
             Answer::Done(done) => self.done.extend(done),
             Answer::Mistake(lines) => {
-                let said = lines.join("\n");
-                if !self.mistakes.contains(&said) {
-                    self.mistakes.push(said);
+                let message = lines.join("\n");
+                if !self.mistakes.contains(&message) {
+                    self.mistakes.push(message);
                 }
             }
         }
     }
 
-    fn conclude(self, named: Option<&str>, format: Format) -> anyhow::Result<()> {
+    fn finish(self, named: Option<&str>, format: Format) -> anyhow::Result<()> {
         if self.is_empty() {
             bail!(
                 "no `ackwise up` is running{}\n  `ackwise status` lists what else is attached",
@@ -279,8 +281,8 @@ impl Asked {
             }
         }
         if !self.mistakes.is_empty() {
-            let mend = "correct the file; everything that reads it stays as it was";
-            return Err(BadInput::new(self.mistakes.join("\n\n")).mend(mend).into());
+            let hint = "correct the file; everything that reads it stays as it was";
+            return Err(BadInput::new(self.mistakes.join("\n\n")).hint(hint).into());
         }
         let left = self.done.iter().filter(|it| !it.left.is_empty());
         let left: Vec<_> = left.map(|it| it.interface.as_str()).collect();

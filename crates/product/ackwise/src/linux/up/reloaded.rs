@@ -16,7 +16,7 @@ use super::{Record, registry};
 
 /// How long a process may take: the kernel's verifier checks programs, and a process that is
 /// restarted first sends the ACKs that it holds.
-const PATIENCE: Duration = Duration::from_secs(120);
+const RELOAD_TIMEOUT: Duration = Duration::from_secs(120);
 /// What a running process can be asked.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -70,7 +70,7 @@ impl Reloaded {
 }
 
 /// The processes that are up on one interface.
-pub const UPS: Service<Answer, Request> = Service::new("up");
+pub const UP_SERVICE: Service<Answer, Request> = Service::new("up");
 
 /// Answers requests with the outcome of `reload`, until the server is dropped.
 pub fn serve(
@@ -90,8 +90,8 @@ pub fn serve(
 }
 
 /// Reports a reload that nobody waits for, or that another process asked for.
-pub fn say(done: &anyhow::Result<Vec<Reloaded>>, format: Format) {
-    let said = match done {
+pub fn report(done: &anyhow::Result<Vec<Reloaded>>, format: Format) {
+    let printed = match done {
         Ok(all) => all.iter().try_for_each(|one| match format {
             Format::Json => {
                 let mut event = serde_json::to_value(one).unwrap_or_default();
@@ -111,20 +111,20 @@ pub fn say(done: &anyhow::Result<Vec<Reloaded>>, format: Format) {
             }
         }
     };
-    if let Err(error) = said {
+    if let Err(error) = printed {
         tracing::debug!("nobody reads what was reloaded: {error}");
     }
 }
 
 /// The first process of `ackwise up --all`, as recorded in the registry.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct First {
+pub struct AllProcess {
     pub pid: u32,
     /// The inode of the network namespace.
     pub netns: u64,
 }
 
-impl First {
+impl AllProcess {
     pub fn key(&self) -> Key {
         Key {
             netns: self.netns,
@@ -136,15 +136,15 @@ impl First {
 const KIND: &str = "all";
 const NAME: &str = "up";
 /// The first processes of `ackwise up --all`, one per network namespace.
-pub const FIRST: Service<Answer, Request> = Service::new(KIND);
+pub const UP_ALL_SERVICE: Service<Answer, Request> = Service::new(KIND);
 
-pub fn firsts() -> Registry<First> {
+pub fn all_processes() -> Registry<AllProcess> {
     Registry::new(KIND, |_| false)
 }
 
 /// Asks one process to reload.
 pub fn ask(service: &Service<Answer, Request>, path: &Path, pid: u32) -> anyhow::Result<Answer> {
-    let answer = service.ask_within(PATIENCE, path, Request::Reload);
+    let answer = service.ask_within(RELOAD_TIMEOUT, path, Request::Reload);
     answer.map_err(|error| match error {
         AskError::NotRunning => anyhow!("process {pid} has just ended, or is starting; try again"),
         AskError::Failed(why) => anyhow!("process {pid}: {why}"),

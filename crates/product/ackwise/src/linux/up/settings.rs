@@ -10,7 +10,7 @@ use ackwise_config::interfaces::{Guard, Interface, Interfaces};
 use ackwise_config::{ConfigError, Source, Span};
 use ackwise_policy::{Capabilities, Config};
 
-use super::decision::Asked;
+use super::decision::UplinkRequest;
 use crate::linux::cli::ab::{GUARD_EVERY, GuardArgs};
 use crate::linux::cli::up::{CONFIG, UpArgs};
 use crate::linux::shared_daemon::listen;
@@ -18,7 +18,7 @@ use crate::linux::shared_daemon::listen;
 /// The settings for one interface.
 #[derive(Clone)]
 pub struct Settings {
-    pub asked: Asked,
+    pub uplink: UplinkRequest,
     pub policy: Config,
     pub guard: GuardArgs,
     /// The policy option that was given, if any: the gateway's queue has no policy.
@@ -44,12 +44,12 @@ impl Metrics {
             return Ok(listen(self.address)?);
         };
         Ok(TcpListener::bind(self.address).map_err(|error| {
-            let said = format!(
+            let message = format!(
                 "'metrics': cannot listen on {}: {error}; choose another address or port, or port 0 \
                  for any free one",
                 self.address
             );
-            source.error_at(span, said)
+            source.error_at(span, message)
         })?)
     }
 }
@@ -105,10 +105,10 @@ impl Settings {
                 [] => "it describes no interface".to_owned(),
                 names => format!("it describes {}", names.join(", ")),
             };
-            return Err(BadInput::new(what).mend(has).into());
+            return Err(BadInput::new(what).hint(has).into());
         }
         let policy = match (&args.policy, &file, described) {
-            (Some(asked), ..) => in_the_datapath(asked)?,
+            (Some(uplink), ..) => in_the_datapath(uplink)?,
             (None, Some(file), Some(interface)) => policy_of(file, interface)?,
             (None, ..) => default_policy(),
         };
@@ -117,7 +117,7 @@ impl Settings {
             ("--policy", args.policy.is_some()),
             ("--guard", args.guard.guard.is_some()),
         ];
-        let asked = Asked {
+        let uplink = UplinkRequest {
             rate: args.rate.or(described.and_then(|it| it.up)),
             overhead: args.overhead.or(described.and_then(|it| it.overhead)),
             router: args.router || described.is_some_and(|it| it.router),
@@ -126,12 +126,12 @@ impl Settings {
                 .map(Into::into)
                 .or(described.and_then(|it| it.queue)),
         };
-        if asked.rate.is_none() && (asked.overhead.is_some() || asked.queue.is_some()) {
+        if uplink.rate.is_none() && (uplink.overhead.is_some() || uplink.queue.is_some()) {
             let what = "--overhead and --queue are for a queue with a rate, and there is none";
-            return Err(BadInput::new(what).mend("add --up RATE").into());
+            return Err(BadInput::new(what).hint("add --up RATE").into());
         }
         Ok(Self {
-            asked,
+            uplink,
             policy,
             guard,
             wants: wants.iter().find(|(_, is)| *is).map(|(name, _)| *name),
@@ -184,7 +184,7 @@ fn in_the_datapath(text: &str) -> Result<Config, BadInput> {
     let fits = config.policy().check(Capabilities::DATAPATH);
     fits.map_err(|error| {
         BadInput::new(format!("--policy {text}: {error}"))
-            .mend("`ackwise policies NAME` says where a policy can run")
+            .hint("`ackwise policies NAME` says where a policy can run")
     })?;
     Ok(config)
 }
@@ -192,9 +192,9 @@ fn in_the_datapath(text: &str) -> Result<Config, BadInput> {
 /// Parses a policy from the file, or says what is wrong with it.
 fn policy_named(text: &str) -> Result<Config, String> {
     in_the_datapath(text).map_err(|error| {
-        let said = error.to_string();
+        let message = error.to_string();
         let option = format!("--policy {text}: ");
-        said.strip_prefix(&option).unwrap_or(&said).to_owned()
+        message.strip_prefix(&option).unwrap_or(&message).to_owned()
     })
 }
 
@@ -203,7 +203,7 @@ fn policy_of(file: &Interfaces, interface: &Interface) -> Result<Config, ConfigE
     let Some(word) = &interface.policy else {
         return Ok(default_policy());
     };
-    policy_named(&word.text).map_err(|said| file.source.error_at(&word.span, said))
+    policy_named(&word.text).map_err(|message| file.source.error_at(&word.span, message))
 }
 
 /// Reads a file and checks its policies too.

@@ -8,13 +8,13 @@ use super::facts::{Facts, Forwards, Owner};
 use crate::linux::rates::rate;
 
 /// What is done, why, and how to undo it, on one line each.
-pub fn three_lines(facts: &Facts, plan: &Plan, policy: &str) -> String {
+pub fn summary_lines(facts: &Facts, plan: &Plan, policy: &str) -> String {
     let interface = &facts.interface;
-    let said = [&plan.why[..], &plan.notes[..]].concat();
+    let reasons = [&plan.why[..], &plan.notes[..]].concat();
     format!(
         "{interface}: {}\nwhy: {}\nundo: Ctrl-C, or `ackwise down {interface}`{}\n",
         what(facts, plan, policy),
-        said.join("; "),
+        reasons.join("; "),
         undo(facts, plan),
     )
 }
@@ -132,12 +132,16 @@ fn default_route(facts: &Facts) -> String {
 }
 
 fn forwards(forwards: Forwards) -> String {
-    let said = |answer| match answer {
+    let describe = |answer| match answer {
         Some(true) => "yes",
         Some(false) => "no",
         None => "not known",
     };
-    format!("IPv4 {}, IPv6 {}", said(forwards.v4), said(forwards.v6))
+    format!(
+        "IPv4 {}, IPv6 {}",
+        describe(forwards.v4),
+        describe(forwards.v6)
+    )
 }
 
 fn queue(facts: &Facts) -> String {

@@ -6,14 +6,14 @@ use nix::unistd::{SysconfVar, sysconf};
 /// Decides whether a process without progress is stuck, by the CPU time that it used or by the real
 /// time in which it used none. So a busy host does not end it.
 #[derive(Debug)]
-pub struct Patience {
+pub struct Watchdog {
     limit: Duration,
     used: Duration,
     used_at_progress: Duration,
     advanced: Instant,
 }
 
-impl Patience {
+impl Watchdog {
     /// Starts for a new process.
     #[must_use]
     pub fn new(limit: Duration) -> Self {
@@ -32,7 +32,7 @@ impl Patience {
     }
 
     /// Checks the process. Call this repeatedly.
-    pub fn is_exhausted(&mut self, pid: u32) -> bool {
+    pub fn has_expired(&mut self, pid: u32) -> bool {
         if let Some(now) = cpu_time(pid).filter(|&now| now > self.used) {
             (self.used, self.advanced) = (now, Instant::now());
         }
@@ -71,8 +71,8 @@ mod tests {
     fn what_computes_or_sleeps_exhausts_it() {
         for stuck in ["while :; do :; done", "exec sleep 60"] {
             let child = start(stuck);
-            let mut patience = Patience::new(Duration::from_millis(200));
-            while !patience.is_exhausted(child.id()) {
+            let mut watchdog = Watchdog::new(Duration::from_millis(200));
+            while !watchdog.has_expired(child.id()) {
                 std::thread::sleep(Duration::from_millis(1));
             }
             end(child);
@@ -82,10 +82,10 @@ mod tests {
     #[test]
     fn progress_renews_it() {
         let own = std::process::id();
-        let mut patience = Patience::new(Duration::from_millis(100));
-        while !patience.is_exhausted(own) {}
-        patience.progress();
-        assert!(!patience.is_exhausted(own));
+        let mut watchdog = Watchdog::new(Duration::from_millis(100));
+        while !watchdog.has_expired(own) {}
+        watchdog.progress();
+        assert!(!watchdog.has_expired(own));
     }
 
     #[test]

@@ -34,7 +34,7 @@ impl Sign {
 
 /// A finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown {
+pub struct Finding {
     /// The kind of finding.
     pub sign: Sign,
     /// How often it was seen.
@@ -63,11 +63,11 @@ const fn when(phase: Phase) -> &'static str {
 impl Signs {
     /// Everything that is beyond chance.
     #[must_use]
-    pub fn shown(&self) -> Vec<Shown> {
-        let mut shown = Vec::new();
+    pub fn findings(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
         for (phase, contrast) in self.thinned.iter().filter(|(_, it)| it.holds()) {
             let share = contrast.these;
-            shown.push(Shown {
+            findings.push(Finding {
                 sign: Sign::Thinned(*phase),
                 hit: share.hit,
                 of: share.of,
@@ -80,7 +80,7 @@ impl Signs {
         }
         if self.crowd.holds() {
             let share = self.crowd.these;
-            shown.push(Shown {
+            findings.push(Finding {
                 sign: Sign::LastLost,
                 hit: share.hit,
                 of: share.of,
@@ -92,7 +92,7 @@ impl Signs {
         }
         for (name, contrast) in self.news.iter().filter(|(_, it)| it.holds_in_any_order()) {
             let share = contrast.these;
-            shown.push(Shown {
+            findings.push(Finding {
                 sign: Sign::NewsLost,
                 hit: share.hit,
                 of: share.of,
@@ -101,7 +101,7 @@ impl Signs {
         }
         if self.short.holds_in_any_order() {
             let share = self.short.these;
-            shown.push(Shown {
+            findings.push(Finding {
                 sign: Sign::ShortDataLost,
                 hit: share.hit,
                 of: share.of,
@@ -109,7 +109,7 @@ impl Signs {
             });
         }
         if self.hold.sure {
-            shown.push(Shown {
+            findings.push(Finding {
                 sign: Sign::Held,
                 hit: 1,
                 of: 1,
@@ -119,6 +119,6 @@ impl Signs {
                 ),
             });
         }
-        shown
+        findings
     }
 }

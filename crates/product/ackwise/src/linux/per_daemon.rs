@@ -4,14 +4,14 @@
 use anyhow::anyhow;
 
 /// The outcome of an operation on each daemon.
-pub struct Several<T> {
+pub struct PerDaemon<T> {
     /// The results of the daemons on which it succeeded.
     pub done: Vec<T>,
     /// The names of the daemons on which it failed, and the errors.
     failed: Vec<(String, anyhow::Error)>,
 }
 
-impl<T> Several<T> {
+impl<T> PerDaemon<T> {
     /// Applies an operation to each. `None` leaves an item out: it has ended meanwhile.
     pub fn of<I>(
         items: impl IntoIterator<Item = I>,
@@ -42,14 +42,14 @@ impl<T> Several<T> {
     }
 
     /// Reports what failed, once the results are shown.
-    pub fn conclude(mut self) -> anyhow::Result<()> {
+    pub fn finish(mut self) -> anyhow::Result<()> {
         match self.failed.len() {
             0 => Ok(()),
             1 => Err(self.failed.remove(0).1),
             _ => {
                 let failed = self.failed.iter();
-                let said = failed.map(|(name, error)| format!("{name}: {error:#}"));
-                Err(anyhow!(said.collect::<Vec<_>>().join("\n")))
+                let message = failed.map(|(name, error)| format!("{name}: {error:#}"));
+                Err(anyhow!(message.collect::<Vec<_>>().join("\n")))
             }
         }
     }
@@ -67,18 +67,18 @@ mod tests {
                 "gone" => Ok(None),
                 name => Ok(Some(name.len())),
             };
-            Several::of(names.iter().copied(), |name| name, work)
+            PerDaemon::of(names.iter().copied(), |name| name, work)
         };
         let all = of(&["stuck", "a", "gone", "deaf", "abc"]);
         assert_eq!(all.done, [1, 3]);
         assert!(!all.is_empty());
-        let said = all.conclude().unwrap_err().to_string();
+        let message = all.finish().unwrap_err().to_string();
         let expected = ["stuck", "deaf"].map(|name| format!("{name}: process 1 does not answer"));
-        assert_eq!(said, expected.join("\n"));
-        let said = of(&["a", "deaf"]).conclude().unwrap_err().to_string();
-        assert_eq!(said, "process 1 does not answer");
+        assert_eq!(message, expected.join("\n"));
+        let message = of(&["a", "deaf"]).finish().unwrap_err().to_string();
+        assert_eq!(message, "process 1 does not answer");
         let none = of(&["gone"]);
         assert!(none.is_empty());
-        none.conclude().unwrap();
+        none.finish().unwrap();
     }
 }

@@ -10,11 +10,11 @@ use crate::core::Core;
 use crate::stats::Measured;
 
 /// The interval between samples.
-const LOOK: Nanos = 25_000_000;
+const SAMPLE_INTERVAL: Nanos = 25_000_000;
 
 /// The estimator of the rate, and the program that times what passes.
 #[derive(Debug)]
-pub(crate) struct Measuring {
+pub(crate) struct RateController {
     estimator: Estimator,
     /// `None` once the gateway ends.
     delay: Option<Delay>,
@@ -25,7 +25,7 @@ pub(crate) struct Measuring {
     has_warned: bool,
 }
 
-impl Measuring {
+impl RateController {
     /// Starts to time what passes the interface, where a packet costs `overhead` additional bytes.
     /// The rate starts at the maximum, which shapes nothing. `mode` is how the gateway's own
     /// program is attached.
@@ -46,14 +46,14 @@ impl Measuring {
     }
 
     /// Takes a sample if it is due, and sets the core's rate. Returns when to call this next.
-    pub fn look(&mut self, core: &mut Core, now: Nanos) -> Nanos {
+    pub fn sample(&mut self, core: &mut Core, now: Nanos) -> Nanos {
         let Some(delay) = self.delay.as_mut().filter(|_| now >= self.next) else {
             return self.next;
         };
-        self.next = now + LOOK;
+        self.next = now + SAMPLE_INTERVAL;
         let drops = core.drops();
         let has_dropped = drops != std::mem::replace(&mut self.drops, drops);
-        let seen = delay.sample().and_then(|sample| {
+        let observation = delay.sample().and_then(|sample| {
             Ok(Observation {
                 at_ns: now,
                 sent: delay.sent()?,
@@ -62,8 +62,8 @@ impl Measuring {
                 sample,
             })
         });
-        match seen {
-            Ok(look) => core.set_rate(self.estimator.observe(&look)),
+        match observation {
+            Ok(observation) => core.set_rate(self.estimator.observe(&observation)),
             Err(error) if !self.has_warned => {
                 tracing::warn!("measuring the rate: {error}; it stays as it is meanwhile");
                 self.has_warned = true;
