@@ -8,6 +8,7 @@ use toml_edit::{DocumentMut, InlineTable, Item, Table, TableLike, Value};
 use crate::error::ScenarioError;
 use crate::glob;
 use crate::model::Scenario;
+use crate::replace::too_long;
 
 impl Scenario {
     /// The scenario with a new fixed duration; a draw of the duration is removed.
@@ -83,6 +84,9 @@ fn undraw_duration(draw: &mut dyn TableLike) {
 
 /// Changes the value at a path of the whole file.
 fn change(top: &mut Table, path: &[&str], value: Option<&Item>) -> Result<(), String> {
+    if let Some(why) = too_long(path) {
+        return Err(why);
+    }
     if path.iter().any(|part| part.is_empty()) {
         return Err("a name is missing between two dots".to_owned());
     }
