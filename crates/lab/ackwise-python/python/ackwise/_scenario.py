@@ -311,8 +311,8 @@ link 'wam'; did you mean 'wan'?
             Policies of your own, by the names of arms. In such an arm, the callable returns a
             :class:`FlowPolicy` for each flow, which is asked instead of the policy that the
             scenario names there (write ``policy = "none"``); ``at``, ``link``, ``flows`` and the
-            bounds of a hold apply as usual. On the simulator only, one run at a time. An exception
-            ends the runs, and this method raises it.
+            bounds of a hold apply as usual. On the simulator only, one run at a time, on the thread
+            that calls this method. An exception ends the runs, and this method raises it.
         progress : bool or callable, optional
             A function that is called with each :class:`Progress`; an exception in it ends the
             runs. ``True`` or left out: a bar of tqdm, if that is installed and standard error is
