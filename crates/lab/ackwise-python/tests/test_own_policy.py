@@ -215,12 +215,24 @@ def test_what_is_no_policy_is_refused() -> None:
         (WithoutStep, "'WithoutStep' object has no attribute 'step'"),
         (WithNumber, "the step of WithNumber is not a method"),
         (lambda _: None, "missing 1 required positional argument"),
-        (7, "'int' object is not callable"),
+        (7, r"policies\['mine'\] must be a class, or a function that returns a policy .* not 7"),
+        (Policy("adaptive"), r"policies\['mine'\] must be a class.* not <ackwise.Policy adaptive"),
     ]
     for make, says in makers:
         with pytest.raises((AttributeError, TypeError), match=says):
             scenario(duration="20 min").run(policies={"mine": make})
 
+
+    with pytest.raises(TypeError, match="policies must be a dict of arms and their policies"):
+        scenario().run(policies=EveryN)  # type: ignore[arg-type]
+
+
+def test_no_hold_is_too_long() -> None:
+    held = [
+        scenario(duration="1 s").run(cc="newreno", policies={"mine": lambda: Says(Verdict("hold", us))})
+        for us in (10**9, 2**64 - 1, 2**70)
+    ]
+    assert figures(held[0]) == figures(held[1]) == figures(held[2])
 
 
 def test_a_policy_is_called_by_the_thread_that_runs_it() -> None:

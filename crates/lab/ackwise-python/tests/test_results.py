@@ -132,6 +132,15 @@ def test_a_record_of_radio_is_known_for_one(lab: Program) -> None:
         )
 
 
+def test_a_file_that_is_no_record_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "none.json"
+    for data in (b"{}", b"not JSON", bytes([0xD4, 0xC3, 0xB2, 0xA1])):
+        file.write_bytes(data)
+        with pytest.raises(ackwise.Error) as caught:
+            Results.load(file)
+        assert str(caught.value).startswith(f"{file}: th")
+
+
 def test_a_page_is_written(results: Results, tmp_path: Path) -> None:
     results.to_html(tmp_path / "page.html")
     assert "lossy" in (tmp_path / "page.html").read_text()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 from conftest import ROOT, Program
 
@@ -113,6 +114,43 @@ def test_values_of_other_types_are_refused() -> None:
         Scenario.from_dict({"node": [{1: "a"}]})
     with pytest.raises(ValueError, match=r"^sweep\.seed\[1\] must be from -[0-9]+ to [0-9]+, not 1180591620717411303424$"):
         scenario.with_(**{"sweep.seed": [1, 2**70]})
+
+
+def test_what_has_no_end_is_refused() -> None:
+    scenario = Scenario.load(QUICK)
+    table: dict[str, Any] = {}
+    table["a"] = table
+    entries: list[Any] = []
+    entries.append(entries)
+    refused: list[Callable[[], Scenario]] = [
+        lambda: Scenario.from_dict(table),
+        lambda: scenario.with_(node=[{"a": [table]}]),
+        lambda: scenario.with_(**{"sweep.seed": entries}),
+    ]
+    for make in refused:
+        with pytest.raises(ValueError, match="can be 32 levels deep; does one contain itself"):
+            make()
+    for long in ("link.wan." + "a." * 200_000 + "b", "a." * 200_000 + "b"):
+        with pytest.raises(ScenarioError, match="a path has at most 32 names with dots between"):
+            scenario.with_(**{long: 1})
+
+
+def test_numbers_and_arrays_of_numpy_are_taken() -> None:
+    scenario = Scenario.load(QUICK)
+    plain = scenario.with_(**{"sweep.seed": [1, 2], "link.wan.mtu": 1400})
+    for seeds in (numpy.arange(1, 3), [numpy.int64(1), numpy.int32(2)], range(1, 3)):
+        swept = scenario.with_(**{"sweep.seed": seeds, "link.wan.mtu": numpy.uint16(1400)})
+        assert swept.text == plain.text
+    assert plain.runs(seed=numpy.int64(2)) == plain.runs(seed=numpy.arange(2, 3)) == plain.runs(seed=2)
+    with pytest.raises(ScenarioError, match="point"):
+        plain.runs(point=numpy.int64(1))
+    with pytest.raises(TypeError, match="scenario.about: a value must be .* not bytes"):
+        scenario.with_(**{"scenario.about": b"x"})
+
+
+def test_what_is_none_is_left_out() -> None:
+    scenario = Scenario.load(QUICK)
+    assert scenario.runs(cc=None, arms=None, seed=None, point=None) == scenario.runs()
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import datetime
 import functools
+import numbers
+import operator
 import os
 import typing
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
@@ -14,7 +17,7 @@ from ackwise._errors import RunError
 from ackwise._results import Results
 
 if typing.TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable
 
     from typing_extensions import TypeAlias
 
@@ -22,9 +25,10 @@ if typing.TYPE_CHECKING:
     from ackwise._progress import Observer
 
     Policies: TypeAlias = "Mapping[str, Callable[[], FlowPolicy]]"
-    Names: TypeAlias = "str | Sequence[str]"
-    Seeds: TypeAlias = "int | str | Sequence[int | str]"
-    Points: TypeAlias = "int | Sequence[int]"
+    # NumPy's whole numbers are typing.SupportsIndex.
+    Names: TypeAlias = "str | Iterable[str] | None"
+    Seeds: TypeAlias = "typing.SupportsIndex | str | Iterable[typing.SupportsIndex | str] | None"
+    Points: TypeAlias = "typing.SupportsIndex | Iterable[typing.SupportsIndex] | None"
     Duration: TypeAlias = "str | float | datetime.timedelta"
 
 
@@ -132,6 +136,8 @@ class Scenario:
             It has mistakes.
         TypeError
             A value is of a type that TOML scenarios do not have; the text names its path.
+        ValueError
+            A whole number does not fit into 64 bits, or dicts and lists are nested too deep.
 
         Examples
         --------
@@ -167,7 +173,7 @@ class Scenario:
         Parameters
         ----------
         **changes : str, int, float, bool, list, dict or None
-            New values by path. Paths are those of ``[sweep]``, and of every other key:
+            New values by path; numbers and arrays of NumPy, too. Paths are those of ``[sweep]``, and of every other key:
             ``link.wan.forward.loss``, ``scenario.duration``, ``sweep.cc``, ``arm.tack.set.n``.
             ``link.*.both.delay`` changes all links. ``None`` removes a key. A path has dots, so
             write ``with_(**{"link.wan.forward.loss": "1 %"})``.
@@ -181,6 +187,8 @@ class Scenario:
         ------
         ScenarioError
             A path names nothing, or the copy has mistakes.
+        TypeError, ValueError
+            A value is not one that a scenario can have, as for :meth:`from_dict`.
 
         Examples
         --------
@@ -383,6 +391,11 @@ def _own(
     policies: Policies, on: str, jobs: int | None
 ) -> list[tuple[str, str, Callable[[], FlowPolicy]]]:
     """Return policies with their arms and their names in records."""
+    if not isinstance(policies, Mapping):
+        raise TypeError(
+            "policies must be a dict of arms and their policies, e.g. {'arm': MyPolicy}, "
+            f"not {policies!r}"
+        )
     if policies and on in ("virtual", "live"):
         raise ValueError(
             f"policies in Python run on the simulator, and not on '{on}'\n"
@@ -393,6 +406,12 @@ def _own(
             f"jobs={jobs}: with policies in Python there is one run at a time, since the "
             "interpreter has one lock\n  leave jobs out, or start several interpreters"
         )
+    for arm, make in policies.items():
+        if not callable(make):
+            raise TypeError(
+                f"policies[{arm!r}] must be a class, or a function that returns a policy for each "
+                f"flow, not {make!r}"
+            )
     return [(arm, _called(make), make) for arm, make in policies.items()]
 
 
@@ -406,7 +425,9 @@ def chosen(
     cc: Names, arms: Names, seed: Seeds, point: Points
 ) -> tuple[list[str], list[str], list[str], list[int]]:
     """Return what is chosen, as lists."""
-    points = [point] if isinstance(point, int) else list(point)
+    if isinstance(point, numbers.Integral):
+        point = [point]
+    points = [] if point is None else list(typing.cast("Iterable[int]", point))
     return _list(cc), _list(arms), _list(seed), points
 
 
@@ -418,9 +439,11 @@ def with_duration(scenario: Scenario, duration: Duration | None) -> _native.Scen
 
 
 def _list(names: Seeds) -> list[str]:
-    if isinstance(names, (str, int)):
-        names = [names]
-    return [str(it) for it in names]
+    if names is None:
+        return []
+    if isinstance(names, (str, numbers.Integral)):
+        return [str(names)]
+    return [str(it) for it in typing.cast("Iterable[int | str]", names)]
 
 
 def _duration(duration: Duration) -> str:
@@ -442,6 +465,8 @@ def _arguments(
     """Return the options of the program."""
     given = [("--cc", it) for it in cc] + [("--arm", it) for it in arms]
     given += [("--seed", it) for it in seeds] + [("--point", str(it)) for it in points]
+    if jobs is not None and not 0 <= operator.index(jobs) < 2**16:
+        raise ValueError(f"jobs must be from 0 to 65535, not {jobs}")
     given += [("--jobs", str(jobs))] if jobs else []
     given += [("--kernel", os.fspath(kernel))] if kernel is not None else []
     return [f"{option}={value}" for option, value in given]
