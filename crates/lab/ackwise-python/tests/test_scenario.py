@@ -284,15 +284,45 @@ def test_a_scenario_of_radio_is_known_for_one_however_it_is_given() -> None:
         assert caught.value.diagnostics == []
 
 
-@pytest.mark.parametrize("duration", ["2 s", 2, 2.0, datetime.timedelta(seconds=2)])
-def test_a_duration_is_text_seconds_or_a_timedelta(
-    duration: str | float | datetime.timedelta,
-) -> None:
+@pytest.mark.parametrize(
+    "duration",
+    [
+        "2 s",
+        2,
+        2.0,
+        datetime.timedelta(seconds=2),
+        numpy.int64(2),
+        numpy.float32(2),
+        numpy.timedelta64(2000, "ms"),
+        numpy.timedelta64(2 * 10**9, "ns"),
+    ],
+)
+def test_a_duration_is_text_seconds_or_a_timedelta(duration: Any) -> None:
     results = Scenario.load(QUICK).run(arms="baseline", duration=duration)
     assert results.record["scenario"]["duration_s"] == 2.0
 
 
-@pytest.mark.parametrize("duration", ["2", "0 s", "25 h", "x", -1, float("nan")])
+@pytest.mark.parametrize(
+    ("duration", "duration_s"),
+    [("1000500 us", 1.0005), (1.0000005, 1.0000005), (datetime.timedelta(seconds=1, microseconds=7), 1.000007)],
+)
+def test_a_duration_is_not_rounded(duration: Any, duration_s: float) -> None:
+    results = Scenario.load(QUICK).run(arms="baseline", duration=duration)
+    assert results.record["scenario"]["duration_s"] == duration_s
+
+
+def test_a_short_duration_is_refused_for_what_it_is() -> None:
+    with pytest.raises(ScenarioError, match="'duration' must be between 100ms and .*, not 10µs"):
+        Scenario.load(QUICK).run(duration=1e-5)
+
+
+@pytest.mark.parametrize("duration", [[1], True, 1j])
+def test_what_is_no_duration_is_named(duration: Any) -> None:
+    with pytest.raises(TypeError, match="^duration must be a text like '10 s', a number of seconds"):
+        Scenario.load(QUICK).run(duration=duration)
+
+
+@pytest.mark.parametrize("duration", ["2", "0 s", "25 h", "x", -1, float("nan"), 1e300])
 def test_a_wrong_duration_is_refused(duration: str | float) -> None:
     with pytest.raises(ValueError):
         Scenario.load(QUICK).run(duration=duration)

@@ -17,7 +17,7 @@ impl Scenario {
     /// The scenario has mistakes with that duration.
     pub fn with_duration(&self, duration: Duration) -> Result<Scenario, ScenarioError> {
         let mut document = self.document()?;
-        document["scenario"]["duration"] = toml_edit::value(format!("{} ms", duration.as_millis()));
+        document["scenario"]["duration"] = toml_edit::value(written(duration));
         let sweep = document
             .get_mut("sweep")
             .and_then(|it| it.as_table_like_mut());
@@ -59,6 +59,15 @@ impl Scenario {
 
     fn again(&self, document: &DocumentMut) -> Result<Scenario, ScenarioError> {
         Scenario::parse_with(&self.source.path, &document.to_string(), &self.files)
+    }
+}
+
+/// A time in the largest of these units in which it is whole.
+fn written(time: Duration) -> String {
+    match time.as_nanos() {
+        ns if ns % 1_000_000 == 0 => format!("{} ms", ns / 1_000_000),
+        ns if ns % 1_000 == 0 => format!("{} us", ns / 1_000),
+        ns => format!("{ns} ns"),
     }
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import functools
 import numbers
 import operator
@@ -342,8 +343,8 @@ link 'wam'; did you mean 'wan'?
         ProgramError
             ``ackwise-lab`` is missing or has failed, or the platform is not Linux.
         TypeError, ValueError
-            A limit is not a valid number, or a policy of your own returned something that is not
-            a verdict.
+            A limit or the duration is not valid, or a policy of your own returned something that
+            is not a verdict.
 
         Examples
         --------
@@ -447,11 +448,22 @@ def _list(names: Seeds) -> list[str]:
 
 
 def _duration(duration: Duration) -> str:
+    if getattr(getattr(duration, "dtype", None), "kind", "") == "m":
+        # NumPy's timedelta64 is a number, too, of any unit.
+        import pandas
+
+        duration = pandas.Timedelta(typing.cast("typing.Any", duration))
     if isinstance(duration, datetime.timedelta):
         return f"{duration // datetime.timedelta(microseconds=1)} us"
     if isinstance(duration, str):
         return duration
-    return f"{duration!r} s"
+    if not isinstance(duration, numbers.Real) or isinstance(duration, bool):
+        raise TypeError(
+            "duration must be a text like '10 s', a number of seconds, or a timedelta, "
+            f"not {duration!r}"
+        )
+    # Without an exponent, which times in scenarios do not have.
+    return f"{decimal.Decimal(repr(float(duration))):f} s"
 
 
 def _arguments(
