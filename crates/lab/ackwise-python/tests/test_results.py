@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
+import pickle
 import re
 import sys
 from pathlib import Path
@@ -139,6 +141,15 @@ def test_a_file_that_is_no_record_is_named(tmp_path: Path) -> None:
         with pytest.raises(ackwise.Error) as caught:
             Results.load(file)
         assert str(caught.value).startswith(f"{file}: th")
+
+
+def test_results_are_pickled(results: Results) -> None:
+    again = pickle.loads(pickle.dumps(results))
+    assert again.to_json() == results.to_json()
+    assert copy.deepcopy(results).to_dicts() == results.to_dicts()
+    error = pickle.loads(pickle.dumps(ackwise.RunError("1 of 4 runs had errors", results)))
+    assert str(error) == "1 of 4 runs had errors"
+    assert error.results.to_json() == results.to_json()
 
 
 def test_a_page_is_written(results: Results, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import pickle
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -151,6 +152,24 @@ def test_numbers_and_arrays_of_numpy_are_taken() -> None:
 def test_what_is_none_is_left_out() -> None:
     scenario = Scenario.load(QUICK)
     assert scenario.runs(cc=None, arms=None, seed=None, point=None) == scenario.runs()
+
+
+def test_scenarios_are_pickled_with_their_traces(tmp_path: Path) -> None:
+    file = tmp_path / "traced.toml"
+    text = Path("scenarios/cross-check-changing.toml").read_text()
+    (tmp_path / "traces").mkdir()
+    scenario = Scenario.load("scenarios/cross-check-changing.toml")
+    for name, trace in scenario._scenario.traces().items():
+        (tmp_path / name).write_text(trace)
+    file.write_text(text)
+    packed = pickle.dumps(Scenario.load(file))
+    for written in tmp_path.rglob("*.*"):
+        written.unlink()
+    again = pickle.loads(packed)
+    assert (again.text, again.path) == (text, file)
+    assert again._scenario.traces() == scenario._scenario.traces() != {}
+    changed = again.with_(**{"scenario.duration": "2 s"})
+    assert changed.runs() == scenario.runs()
 
 
 @pytest.mark.parametrize(

@@ -236,6 +236,9 @@ class Results:
     def __init__(self, record: _native.Record) -> None:
         self._record = record
 
+    def __reduce__(self) -> tuple[typing.Any, ...]:
+        return Results.from_json, (self.to_json(),)
+
     @classmethod
     def from_json(cls, text: str) -> Results:
         """Read a record.

@@ -59,6 +59,11 @@ class Scenario:
     def __init__(self, scenario: _native.Scenario) -> None:
         self._scenario = scenario
 
+    def __reduce__(self) -> tuple[typing.Any, ...]:
+        # By its text and its traces: who unpickles it may not have the files.
+        native = self._scenario
+        return _unpickled, (native.text, str(native.path), native.traces())
+
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Scenario:
         """Read and check a scenario file.
@@ -430,6 +435,11 @@ def chosen(
         point = [point]
     points = [] if point is None else list(typing.cast("Iterable[int]", point))
     return _list(cc), _list(arms), _list(seed), points
+
+
+def _unpickled(text: str, path: str, traces: dict[str, str]) -> Scenario:
+    """Return a scenario that was pickled."""
+    return Scenario(_native.Scenario.from_toml(text, Path(path), traces))
 
 
 def with_duration(scenario: Scenario, duration: Duration | None) -> _native.Scenario:
