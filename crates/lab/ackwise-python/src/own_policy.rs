@@ -11,6 +11,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use crate::number;
 use crate::policy::shown;
 
 /// The module in which Python defines the events and verdicts of policies.
@@ -239,13 +240,14 @@ impl Classes {
             return Ok(Verdict::Hold { us: 0 });
         }
         match hold_us.extract::<u64>() {
-            Ok(0) | Err(_) => {
-                refused("hold_us must be a whole number of microseconds, 1 or more, or None")
-            }
             // The contract's bound is lower anyway.
-            Ok(us) => Ok(Verdict::Hold {
+            Ok(us @ 1..) => Ok(Verdict::Hold {
                 us: u32::try_from(us).unwrap_or(u32::MAX),
             }),
+            Err(error) if number::is_out_of_range(py, &error) && hold_us.gt(0)? => {
+                Ok(Verdict::Hold { us: u32::MAX })
+            }
+            _ => refused("hold_us must be a whole number of microseconds, 1 or more, or None"),
         }
     }
 }

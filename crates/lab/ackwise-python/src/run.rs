@@ -1,5 +1,7 @@
-//! Runs scenarios on the simulator in a thread, while the interpreter continues.
+//! Runs scenarios on the simulator, in a thread while the interpreter continues; with policies of
+//! Python, on the caller's thread.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -97,21 +99,17 @@ pub fn simulate(
     });
     let policies = factories.collect::<PyResult<_>>()?;
     let options = RunOptions {
-        cancel: Arc::clone(&cancel),
+        cancel,
         only,
         jobs: limits.jobs,
         max_events: limits.max_events,
         max_memory: limits.max_memory,
         policies,
     };
-    let (sender, receiver) = channel();
-    let scenario = Arc::clone(scenario);
-    let has_observer = observer.is_some();
-    let runs = thread::Builder::new()
-        .name("ackwise-sim".to_owned())
-        .spawn(move || work(&scenario, &options, has_observer, &sender))?;
-    let stopped = watch(py, Mutex::new(receiver), observer, &cancel);
-    let outcome = py.detach(|| runs.join());
+    let (stopped, outcome) = match options.policies.is_empty() {
+        true => in_a_thread(py, scenario, options, observer)?,
+        false => on_this_thread(py, scenario, &options, observer),
+    };
     if let Some(error) = failure.take() {
         return Err(error);
     }
@@ -122,6 +120,58 @@ pub fn simulate(
             "the simulator panicked, which is a bug in ackwise; standard error says where",
         )),
     }
+}
+
+/// What ended the runs, if anything did before their end, and the outcome of the thread.
+type Ended = (PyResult<()>, thread::Result<Result<Report, SimError>>);
+
+/// Executes runs in a thread of their own, and meanwhile passes reports on and checks for signals.
+fn in_a_thread(
+    py: Python<'_>,
+    scenario: &Arc<Scenario>,
+    options: RunOptions,
+    observer: Option<&Py<PyAny>>,
+) -> PyResult<Ended> {
+    let (sender, receiver) = channel();
+    let scenario = Arc::clone(scenario);
+    let cancel = Arc::clone(&options.cancel);
+    let has_observer = observer.is_some();
+    let runs = thread::Builder::new()
+        .name("ackwise-sim".to_owned())
+        .spawn(move || work(&scenario, &options, has_observer, &sender))?;
+    let stopped = watch(py, Mutex::new(receiver), observer, &cancel);
+    Ok((stopped, py.detach(|| runs.join())))
+}
+
+/// Executes runs with policies of Python on this thread. So a signal interrupts a policy that does
+/// not return, and debuggers and profilers see it.
+fn on_this_thread(
+    py: Python<'_>,
+    scenario: &Scenario,
+    options: &RunOptions,
+    observer: Option<&Py<PyAny>>,
+) -> Ended {
+    let mut stopped = Ok(());
+    let outcome = py.detach(|| {
+        let mut observe = |progress: Progress<'_>| {
+            if stopped.is_err() {
+                return;
+            }
+            stopped = Python::attach(|py| {
+                if let (Some(message), Some(observer)) = (ProgressMessage::of(&progress), observer)
+                {
+                    message.tell(py, observer)?;
+                }
+                py.check_signals()
+            });
+            if stopped.is_err() {
+                options.cancel.store(true, Ordering::Relaxed);
+            }
+        };
+        let runs = || ackwise_sim::run(scenario, options, &mut observe);
+        panic::catch_unwind(AssertUnwindSafe(runs))
+    });
+    (stopped, outcome)
 }
 
 /// The thread that executes the runs.

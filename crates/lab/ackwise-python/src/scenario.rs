@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ackwise_config::units;
 use ackwise_radio::scenario::RadioScenario;
+use ackwise_scenario::trace::TraceFiles;
 use ackwise_scenario::{Engine, Filter, ScenarioError};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -83,10 +84,18 @@ impl Scenario {
         Self::new(py, read, true)
     }
 
-    /// Checks a text; errors show `name` as the file.
+    /// Checks a text; errors show `name` as the file. Of the traces, those that are not given are
+    /// read beside it.
     #[staticmethod]
-    fn from_toml(py: Python<'_>, text: &str, name: PathBuf) -> PyResult<Self> {
-        let read = ackwise_scenario::Scenario::parse(&name, text);
+    #[pyo3(signature = (text, name, traces=None))]
+    fn from_toml(
+        py: Python<'_>,
+        text: &str,
+        name: PathBuf,
+        traces: Option<BTreeMap<String, String>>,
+    ) -> PyResult<Self> {
+        let files = TraceFiles::beside(&name).with_texts(traces.unwrap_or_default());
+        let read = ackwise_scenario::Scenario::parse_with(&name, text, &files);
         if read.is_err() && RadioScenario::is_meant(text) {
             return Err(radio(py, &name));
         }
@@ -96,7 +105,7 @@ impl Scenario {
     /// Checks a dict of the same layout.
     #[staticmethod]
     fn from_dict(py: Python<'_>, dict: &Bound<'_, PyDict>, name: PathBuf) -> PyResult<Self> {
-        Self::from_toml(py, &toml::document(dict)?.to_string(), name)
+        Self::from_toml(py, &toml::document(dict)?.to_string(), name, None)
     }
 
     /// A copy with other values, by their paths.

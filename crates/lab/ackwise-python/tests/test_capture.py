@@ -32,6 +32,8 @@ def test_rates_and_policies_are_taken(ackwise_program: Program) -> None:
     packed = gzip.compress(Path(LOSS).read_bytes())
     found = ackwise.analyze(packed, policies=policies, **rates)
     assert found == {**said["files"][0], "file": "-"}
+    for alone in ("tack", Policy("tack")):
+        assert ackwise.analyze(LOSS, policies=alone) == ackwise.analyze(LOSS, policies=["tack"])
     with pytest.raises(ValueError, match="up: "):
         ackwise.analyze(LOSS, up="5")
     with pytest.raises(ackwise.PolicyError, match="did you mean tack"):

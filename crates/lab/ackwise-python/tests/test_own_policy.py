@@ -8,6 +8,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import traceback
 from typing import Any
 
@@ -214,11 +215,40 @@ def test_what_is_no_policy_is_refused() -> None:
         (WithoutStep, "'WithoutStep' object has no attribute 'step'"),
         (WithNumber, "the step of WithNumber is not a method"),
         (lambda _: None, "missing 1 required positional argument"),
-        (7, "'int' object is not callable"),
+        (7, r"policies\['mine'\] must be a class, or a function that returns a policy .* not 7"),
+        (Policy("adaptive"), r"policies\['mine'\] must be a class.* not <ackwise.Policy adaptive"),
     ]
     for make, says in makers:
         with pytest.raises((AttributeError, TypeError), match=says):
             scenario(duration="20 min").run(policies={"mine": make})
+
+
+    with pytest.raises(TypeError, match="policies must be a dict of arms and their policies"):
+        scenario().run(policies=EveryN)  # type: ignore[arg-type]
+
+
+def test_no_hold_is_too_long() -> None:
+    held = [
+        scenario(duration="1 s").run(cc="newreno", policies={"mine": lambda: Says(Verdict("hold", us))})
+        for us in (10**9, 2**64 - 1, 2**70)
+    ]
+    assert figures(held[0]) == figures(held[1]) == figures(held[2])
+
+
+def test_a_policy_is_called_by_the_thread_that_runs_it() -> None:
+    seen = set()
+
+    class Seen:
+        def step(self, event: Event) -> Verdict:
+            seen.add(threading.get_ident())
+            return Verdict("send")
+
+    told: list[int] = []
+    mine = scenario(duration="1 s")
+    mine.run(policies={"mine": Seen}, progress=lambda _: told.append(threading.get_ident()))
+    assert seen == set(told) == {threading.get_ident()}
+    with pytest.raises(LookupError, match="enough"):
+        mine.run(policies={"mine": Seen}, progress=lambda _: (_ for _ in ()).throw(LookupError("enough")))
 
 
 def test_a_policy_has_to_have_a_place() -> None:
@@ -267,3 +297,31 @@ def test_an_interrupt_ends_a_run() -> None:
         assert process.stdout.readline() == "runs\n"
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=120) == 7
+
+
+HANGS = """
+import ackwise, sys, time
+class Hangs:
+    def step(self, event):
+        print("hangs", flush=True)
+        while True:
+            {}
+try:
+    ackwise.Scenario.example().run(arms="adaptive", policies={{"adaptive": Hangs}})
+except KeyboardInterrupt:
+    sys.exit(7)
+"""
+
+
+@pytest.mark.linux
+@pytest.mark.parametrize("does", ["pass", "time.sleep(1000)"])
+def test_an_interrupt_ends_a_policy_that_does_not_return(does: str) -> None:
+    command = [sys.executable, "-c", HANGS.format(does)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "hangs\n"
+        process.send_signal(signal.SIGINT)
+        try:
+            assert process.wait(timeout=60) == 7
+        finally:
+            process.kill()

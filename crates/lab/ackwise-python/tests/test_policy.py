@@ -118,6 +118,16 @@ def test_an_unknown_event_or_flag_is_refused() -> None:
         policy.step(Event.ack(flags=["hold"]))
 
 
+def test_a_flag_may_stand_alone() -> None:
+    policies = [Policy("every-n", n=4, warm=0) for _ in range(2)]
+    given: list[str | list[str]] = ["must-send", ["must-send"]]
+    said = [
+        policy.step(Event.ack(segments=1, mss=1448, hold_us=1000, flags=flags))
+        for policy, flags in zip(policies, given)
+    ]
+    assert said[0] == said[1] and said[0].kind == "send"
+
+
 @pytest.mark.parametrize(
     ("facts", "says"),
     [

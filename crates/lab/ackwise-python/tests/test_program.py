@@ -45,6 +45,18 @@ def test_what_the_program_refuses_is_an_exception(lab: Program) -> None:
     assert str(caught.value) == said
 
 
+def test_an_argument_that_there_cannot_be_is_named() -> None:
+    scenario = Scenario.load("scenarios/quick.toml")
+    for on in ("sim", "virtual", "live"):
+        for jobs in (-1, 65536):
+            with pytest.raises(ValueError, match=f"^jobs must be from 0 to 65535, not {jobs}$"):
+                scenario.run(on=on, jobs=jobs)
+    with pytest.raises(ProgramError) as caught:
+        scenario.run(on="virtual", kernel="9.99")
+    said = str(caught.value)
+    assert said.startswith("invalid value '9.99' for '--kernel ") and "--help" not in said
+
+
 def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     scenario = Scenario.load("scenarios/quick.toml")
     monkeypatch.setenv("ACKWISE_LAB", str(tmp_path / "lab"))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
+import pickle
 import re
 import sys
 from pathlib import Path
@@ -130,6 +132,24 @@ def test_a_record_of_radio_is_known_for_one(lab: Program) -> None:
             "this is a record of low-power radio, whose runs have no tables in Python\n"
             "  `ackwise-lab report` shows it"
         )
+
+
+def test_a_file_that_is_no_record_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "none.json"
+    for data in (b"{}", b"not JSON", bytes([0xD4, 0xC3, 0xB2, 0xA1])):
+        file.write_bytes(data)
+        with pytest.raises(ackwise.Error) as caught:
+            Results.load(file)
+        assert str(caught.value).startswith(f"{file}: th")
+
+
+def test_results_are_pickled(results: Results) -> None:
+    again = pickle.loads(pickle.dumps(results))
+    assert again.to_json() == results.to_json()
+    assert copy.deepcopy(results).to_dicts() == results.to_dicts()
+    error = pickle.loads(pickle.dumps(ackwise.RunError("1 of 4 runs had errors", results)))
+    assert str(error) == "1 of 4 runs had errors"
+    assert error.results.to_json() == results.to_json()
 
 
 def test_a_page_is_written(results: Results, tmp_path: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import pickle
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 from conftest import ROOT, Program
 
@@ -113,6 +115,61 @@ def test_values_of_other_types_are_refused() -> None:
         Scenario.from_dict({"node": [{1: "a"}]})
     with pytest.raises(ValueError, match=r"^sweep\.seed\[1\] must be from -[0-9]+ to [0-9]+, not 1180591620717411303424$"):
         scenario.with_(**{"sweep.seed": [1, 2**70]})
+
+
+def test_what_has_no_end_is_refused() -> None:
+    scenario = Scenario.load(QUICK)
+    table: dict[str, Any] = {}
+    table["a"] = table
+    entries: list[Any] = []
+    entries.append(entries)
+    refused: list[Callable[[], Scenario]] = [
+        lambda: Scenario.from_dict(table),
+        lambda: scenario.with_(node=[{"a": [table]}]),
+        lambda: scenario.with_(**{"sweep.seed": entries}),
+    ]
+    for make in refused:
+        with pytest.raises(ValueError, match="can be 32 levels deep; does one contain itself"):
+            make()
+    for long in ("link.wan." + "a." * 200_000 + "b", "a." * 200_000 + "b"):
+        with pytest.raises(ScenarioError, match="a path has at most 32 names with dots between"):
+            scenario.with_(**{long: 1})
+
+
+def test_numbers_and_arrays_of_numpy_are_taken() -> None:
+    scenario = Scenario.load(QUICK)
+    plain = scenario.with_(**{"sweep.seed": [1, 2], "link.wan.mtu": 1400})
+    for seeds in (numpy.arange(1, 3), [numpy.int64(1), numpy.int32(2)], range(1, 3)):
+        swept = scenario.with_(**{"sweep.seed": seeds, "link.wan.mtu": numpy.uint16(1400)})
+        assert swept.text == plain.text
+    assert plain.runs(seed=numpy.int64(2)) == plain.runs(seed=numpy.arange(2, 3)) == plain.runs(seed=2)
+    with pytest.raises(ScenarioError, match="point"):
+        plain.runs(point=numpy.int64(1))
+    with pytest.raises(TypeError, match="scenario.about: a value must be .* not bytes"):
+        scenario.with_(**{"scenario.about": b"x"})
+
+
+def test_what_is_none_is_left_out() -> None:
+    scenario = Scenario.load(QUICK)
+    assert scenario.runs(cc=None, arms=None, seed=None, point=None) == scenario.runs()
+
+
+def test_scenarios_are_pickled_with_their_traces(tmp_path: Path) -> None:
+    file = tmp_path / "traced.toml"
+    text = Path("scenarios/cross-check-changing.toml").read_text()
+    (tmp_path / "traces").mkdir()
+    scenario = Scenario.load("scenarios/cross-check-changing.toml")
+    for name, trace in scenario._scenario.traces().items():
+        (tmp_path / name).write_text(trace)
+    file.write_text(text)
+    packed = pickle.dumps(Scenario.load(file))
+    for written in tmp_path.rglob("*.*"):
+        written.unlink()
+    again = pickle.loads(packed)
+    assert (again.text, again.path) == (text, file)
+    assert again._scenario.traces() == scenario._scenario.traces() != {}
+    changed = again.with_(**{"scenario.duration": "2 s"})
+    assert changed.runs() == scenario.runs()
 
 
 @pytest.mark.parametrize(
@@ -246,15 +303,45 @@ def test_a_scenario_of_radio_is_known_for_one_however_it_is_given() -> None:
         assert caught.value.diagnostics == []
 
 
-@pytest.mark.parametrize("duration", ["2 s", 2, 2.0, datetime.timedelta(seconds=2)])
-def test_a_duration_is_text_seconds_or_a_timedelta(
-    duration: str | float | datetime.timedelta,
-) -> None:
+@pytest.mark.parametrize(
+    "duration",
+    [
+        "2 s",
+        2,
+        2.0,
+        datetime.timedelta(seconds=2),
+        numpy.int64(2),
+        numpy.float32(2),
+        numpy.timedelta64(2000, "ms"),
+        numpy.timedelta64(2 * 10**9, "ns"),
+    ],
+)
+def test_a_duration_is_text_seconds_or_a_timedelta(duration: Any) -> None:
     results = Scenario.load(QUICK).run(arms="baseline", duration=duration)
     assert results.record["scenario"]["duration_s"] == 2.0
 
 
-@pytest.mark.parametrize("duration", ["2", "0 s", "25 h", "x", -1, float("nan")])
+@pytest.mark.parametrize(
+    ("duration", "duration_s"),
+    [("1000500 us", 1.0005), (1.0000005, 1.0000005), (datetime.timedelta(seconds=1, microseconds=7), 1.000007)],
+)
+def test_a_duration_is_not_rounded(duration: Any, duration_s: float) -> None:
+    results = Scenario.load(QUICK).run(arms="baseline", duration=duration)
+    assert results.record["scenario"]["duration_s"] == duration_s
+
+
+def test_a_short_duration_is_refused_for_what_it_is() -> None:
+    with pytest.raises(ScenarioError, match="'duration' must be between 100ms and .*, not 10µs"):
+        Scenario.load(QUICK).run(duration=1e-5)
+
+
+@pytest.mark.parametrize("duration", [[1], True, 1j])
+def test_what_is_no_duration_is_named(duration: Any) -> None:
+    with pytest.raises(TypeError, match="^duration must be a text like '10 s', a number of seconds"):
+        Scenario.load(QUICK).run(duration=duration)
+
+
+@pytest.mark.parametrize("duration", ["2", "0 s", "25 h", "x", -1, float("nan"), 1e300])
 def test_a_wrong_duration_is_refused(duration: str | float) -> None:
     with pytest.raises(ValueError):
         Scenario.load(QUICK).run(duration=duration)

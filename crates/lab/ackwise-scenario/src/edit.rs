@@ -8,6 +8,7 @@ use toml_edit::{DocumentMut, InlineTable, Item, Table, TableLike, Value};
 use crate::error::ScenarioError;
 use crate::glob;
 use crate::model::Scenario;
+use crate::replace::too_long;
 
 impl Scenario {
     /// The scenario with a new fixed duration; a draw of the duration is removed.
@@ -16,7 +17,7 @@ impl Scenario {
     /// The scenario has mistakes with that duration.
     pub fn with_duration(&self, duration: Duration) -> Result<Scenario, ScenarioError> {
         let mut document = self.document()?;
-        document["scenario"]["duration"] = toml_edit::value(format!("{} ms", duration.as_millis()));
+        document["scenario"]["duration"] = toml_edit::value(written(duration));
         let sweep = document
             .get_mut("sweep")
             .and_then(|it| it.as_table_like_mut());
@@ -61,6 +62,15 @@ impl Scenario {
     }
 }
 
+/// A time in the largest of these units in which it is whole.
+fn written(time: Duration) -> String {
+    match time.as_nanos() {
+        ns if ns % 1_000_000 == 0 => format!("{} ms", ns / 1_000_000),
+        ns if ns % 1_000 == 0 => format!("{} us", ns / 1_000),
+        ns => format!("{ns} ns"),
+    }
+}
+
 /// Removes the draw of the duration, in all populations.
 fn undraw_duration(draw: &mut dyn TableLike) {
     draw.remove("scenario.duration");
@@ -83,6 +93,9 @@ fn undraw_duration(draw: &mut dyn TableLike) {
 
 /// Changes the value at a path of the whole file.
 fn change(top: &mut Table, path: &[&str], value: Option<&Item>) -> Result<(), String> {
+    if let Some(why) = too_long(path) {
+        return Err(why);
+    }
     if path.iter().any(|part| part.is_empty()) {
         return Err("a name is missing between two dots".to_owned());
     }

@@ -17,3 +17,6 @@ pub(crate) const MAX_ARMS: usize = 1000;
 
 /// Maximum number of runs of a scenario; more are taken for a typing error.
 pub(crate) const MAX_RUNS: usize = 100_000;
+
+/// Maximum number of names in the path of a value; every table in between takes stack.
+pub(crate) const MAX_NAMES: usize = 32;

@@ -5,6 +5,7 @@ use ackwise_config::diagnostic::{Collector, suggest};
 use ackwise_config::tree::{Kind, Table, Value};
 
 use crate::glob;
+use crate::limits::MAX_NAMES;
 
 /// Replaces the value at `path` (`link.wan.forward.loss`), creating tables as needed. The second
 /// component names an entry of the list that the first one names, or several by a pattern with `*`
@@ -18,6 +19,9 @@ pub(crate) fn replace(
 ) {
     let parts: Vec<&str> = path.split('.').collect();
     let unknown = |what: String| format!("'{path}' does not name a value: {what}");
+    if let Some(why) = too_long(&parts) {
+        return errors.error(path_span, why);
+    }
     let (list, name, rest) = match parts.as_slice() {
         ["record", key] if !key.is_empty() => {
             return tree.set(&["record", key], path_span, value);
@@ -70,6 +74,14 @@ pub(crate) fn replace(
         suggest(name, &names)
     ));
     errors.error(path_span, message);
+}
+
+/// The error message for a path of too many names. It leaves the path out, which is long.
+pub(crate) fn too_long(parts: &[&str]) -> Option<String> {
+    let names = parts.len();
+    (names > MAX_NAMES).then(|| {
+        format!("a path has at most {MAX_NAMES} names with dots between, and this has {names}")
+    })
 }
 
 /// Whether two paths set the same value: `link.*.forward.rate` sets that of `link.wan.both.rate`,

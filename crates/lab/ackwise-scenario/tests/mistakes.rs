@@ -179,6 +179,32 @@ fn piece() -> impl Strategy<Value = String> {
     ]
 }
 
+/// Each name would be a table in another one, and as many calls.
+#[test]
+fn a_path_of_very_many_names_is_refused() {
+    let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../scenarios/quick.toml");
+    let good = std::fs::read_to_string(scenario).unwrap();
+    for more in [29, 200_000] {
+        let path = format!("link.wan.forward.{}b", "a.".repeat(more));
+        for table in [
+            format!("[sweep]\n\"{path}\" = [\"1\", \"2\"]\n"),
+            format!("[sweep.draw]\nn = 1\n\"{path}\" = {{ choice = [\"1\"] }}\n"),
+            format!("[[arm]]\nname = \"x\"\nchange = {{ \"{path}\" = 1 }}\n"),
+        ] {
+            let error = Scenario::parse("x", &format!("{good}\n{table}")).expect_err(&table[..30]);
+            let says = format!(
+                "a path has at most 32 names with dots between, and this has {}",
+                more + 4
+            );
+            assert!(
+                error.to_string().contains(&says),
+                "{:.2000}",
+                error.to_string()
+            );
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
 

@@ -12,7 +12,8 @@ pub struct RunOptions {
     pub cancel: Arc<AtomicBool>,
     /// Only these runs (by `RunSpec::id`); all if empty.
     pub only: Vec<String>,
-    /// How many runs at a time; as many as there are CPUs if 0.
+    /// How many runs at a time; as many as there are CPUs if 0. If it is 1, the calling thread
+    /// executes them.
     pub jobs: usize,
     /// A run that would take more events than this is refused.
     pub max_events: u64,

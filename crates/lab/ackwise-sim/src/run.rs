@@ -56,16 +56,21 @@ fn chosen(scenario: &Scenario, options: &RunOptions) -> Vec<RunSpec> {
     runs
 }
 
-/// Checks that the runs have models and exceed no limit; returns the threads for them.
+/// Checks that the runs have models and exceed no limit; returns the threads for them, or `None` if
+/// they are executed one after another on this one.
 fn checked(
     scenario: &Scenario,
     runs: &[RunSpec],
     options: &RunOptions,
-) -> Result<rayon::ThreadPool, SimError> {
+) -> Result<Option<ThreadPool>, SimError> {
     build::check(scenario, runs)?;
     own_policy::check(scenario, &options.policies)?;
-    let pool = pool(options.jobs, runs.len())?;
-    estimate::check(scenario, runs, options, pool.current_num_threads())?;
+    let pool = match options.jobs {
+        1 => None,
+        jobs => Some(pool(jobs, runs.len())?),
+    };
+    let threads = pool.as_ref().map_or(1, ThreadPool::current_num_threads);
+    estimate::check(scenario, runs, options, threads)?;
     Ok(pool)
 }
 
@@ -89,38 +94,40 @@ pub fn run_these(
     let total = runs.len();
     let mut context = context(scenario);
     context.notes.extend(own_policy::notes(&options.policies));
-    let outcome: Vec<Option<Run>> = pool.install(|| {
-        runs.par_iter()
-            .enumerate()
-            .with_max_len(1)
-            .map(|(index, spec)| {
-                if options.cancel.load(Ordering::Relaxed) {
-                    return Ok(None);
-                }
-                tell(Progress::Started {
-                    run: spec,
-                    index,
-                    total,
-                });
-                let run = run_one(scenario, spec, options, &|elapsed| {
-                    tell(Progress::Running {
-                        index,
-                        elapsed,
-                        duration: scenario.duration,
-                    });
-                })?;
-                if let Some(run) = &run {
-                    tell(Progress::Finished {
-                        run,
-                        context: &context,
-                        index,
-                        total,
-                    });
-                }
-                Ok::<_, SimError>(run)
-            })
-            .collect::<Result<_, _>>()
-    })?;
+    let one = |(index, spec)| {
+        if options.cancel.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        tell(Progress::Started {
+            run: spec,
+            index,
+            total,
+        });
+        let run = run_one(scenario, spec, options, &|elapsed| {
+            tell(Progress::Running {
+                index,
+                elapsed,
+                duration: scenario.duration,
+            });
+        })?;
+        if let Some(run) = &run {
+            tell(Progress::Finished {
+                run,
+                context: &context,
+                index,
+                total,
+            });
+        }
+        Ok::<_, SimError>(run)
+    };
+    let outcome: Result<Vec<Option<Run>>, SimError> = match pool {
+        Some(pool) => pool.install(|| {
+            let runs = runs.par_iter().enumerate().with_max_len(1);
+            runs.map(one).collect()
+        }),
+        None => runs.iter().enumerate().map(one).collect(),
+    };
+    let outcome = outcome?;
     let mut report = Report::new("sim", scenario);
     report.environment = context.environment;
     report.runs = outcome.into_iter().flatten().collect();
@@ -175,8 +182,8 @@ fn run_one(
         if network.now >= news_at {
             news_at += step;
             tell(Duration::from_nanos(network.now));
-            cancelled = options.cancel.load(Ordering::Relaxed);
         }
+        cancelled = options.cancel.load(Ordering::Relaxed);
         network.sample_at(sample_at.min(news_at));
         !cancelled
     });

@@ -494,6 +494,40 @@ fn a_cancelled_run_leaves_those_that_are_finished() {
     );
 }
 
+/// An hour is reported every 18 s, which many packets fill.
+#[test]
+fn a_long_run_is_cancelled_before_its_next_report() {
+    let hour = std::time::Duration::from_secs(3600);
+    let scenario = scenario(&[NETWORK, BULK]).with_duration(hour).unwrap();
+    let options = RunOptions::default();
+    let mut told = 0;
+    let report = run(&scenario, &options, &mut |progress| {
+        told += u64::from(matches!(progress, Progress::Running { .. }));
+        options.cancel.store(true, Ordering::Relaxed);
+    });
+    assert_eq!((told, report.unwrap().runs.len()), (0, 0));
+}
+
+#[test]
+fn one_job_is_executed_by_the_calling_thread() {
+    let scenario = scenario(&[NETWORK, BULK, ARMS]);
+    let threads = |jobs| {
+        let options = RunOptions {
+            jobs,
+            ..RunOptions::default()
+        };
+        let mut threads = std::collections::HashSet::new();
+        run(&scenario, &options, &mut |_| {
+            threads.insert(std::thread::current().id());
+        })
+        .unwrap();
+        threads
+    };
+    let this = std::thread::current().id();
+    assert!(threads(1).into_iter().eq([this]));
+    assert!(!threads(2).contains(&this));
+}
+
 /// Two flows leave by one interface, with a policy for the second only.
 #[test]
 fn a_policy_for_one_flow_leaves_the_other_alone() {

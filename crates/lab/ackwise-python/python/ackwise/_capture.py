@@ -15,7 +15,7 @@ from ackwise._policy import Policy
 def analyze(
     capture: str | os.PathLike[str] | bytes,
     *,
-    policies: Iterable[str | Policy] | None = None,
+    policies: str | Policy | Iterable[str | Policy] | None = None,
     up: str | None = None,
     down: str | None = None,
     wifi: str | None = None,
@@ -26,7 +26,7 @@ def analyze(
     ----------
     capture : path-like or bytes
         A file, or the contents of one: pcap or pcapng, plain or compressed by gzip or zstd.
-    policies : iterable of str or Policy, optional
+    policies : str, Policy or iterable of these, optional
         The policies to try, e.g. ``['adaptive', 'every-n:n=4']``; a default set if left out.
     up, down, wifi : str, optional
         Rates of the uplink, the downlink and the Wi-Fi channel, e.g. ``'5 Mbit/s'``.
@@ -54,6 +54,8 @@ the formats pcap or pcapng
       capture with `tcpdump -i IFACE -s 128 -w FILE tcp`
     """
     source: bytes | Path = capture if isinstance(capture, bytes) else Path(capture)
+    if isinstance(policies, (str, Policy)):
+        policies = [policies]
     named = None if policies is None else [str(policy) for policy in policies]
     text = _native.analyze(source, name="-", policies=named, up=up, down=down, wifi=wifi)
     found: dict[str, typing.Any] = json.loads(text)

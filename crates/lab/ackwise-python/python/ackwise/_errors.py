@@ -94,3 +94,6 @@ class RunError(Error, RuntimeError):
     def __init__(self, message: str, results: Results) -> None:
         super().__init__(message)
         self.results = results
+
+    def __reduce__(self) -> tuple[typing.Any, ...]:
+        return type(self), (str(self), self.results)

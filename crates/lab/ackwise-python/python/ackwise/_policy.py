@@ -19,10 +19,10 @@ class Event:
         A data segment was seen; an ACK may be withheld; a held ACK has left by itself.
     now_us : int
         The time, µs, on a monotonic clock.
-    flags : iterable of str
+    flags : iterable of str, or str
         Flags. Of data: ``'out-of-order'``, ``'fills-gap'``, ``'ce'``, ``'psh'``,
         ``'ack-ce-echo'``. Of an ACK: ``'must-send'``, ``'recovery'``, ``'holding'``, ``'others'``,
-        ``'shared'``.
+        ``'shared'``, ``'busy'``.
     bytes : int
         Of data: payload, B. Of an ACK: bytes newly covered since the last one that left, B.
     segments : int
@@ -372,7 +372,8 @@ class Policy:
             event.min_rtt_us,
             event.hold_us,
         )
-        kind, hold_us = self._policy.step(event.kind, event.now_us, list(event.flags), numbers)
+        flags = [event.flags] if isinstance(event.flags, str) else list(event.flags)
+        kind, hold_us = self._policy.step(event.kind, event.now_us, flags, numbers)
         if event.kind != "ack":
             return Verdict("send", reason="not-ack")
         reason = {"hold": "held", "drop": "dropped"}.get(kind, "policy")

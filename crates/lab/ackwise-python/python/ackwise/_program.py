@@ -91,7 +91,9 @@ def run(
 def _message(said: str) -> str:
     """Return the error that the program printed last, without its name."""
     before, name, message = said.rpartition(f"{NAME}: ")
-    return (message if name else before or message).strip()
+    message = (message if name else before or message).strip()
+    # Of a wrong argument it is another kind of text, with a hint for the command line.
+    return message.removeprefix("error: ").removesuffix("For more information, try '--help'.").strip()
 
 
 def _file(scenario: _native.Scenario, directory: Path) -> Path:

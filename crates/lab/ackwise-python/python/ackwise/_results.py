@@ -9,6 +9,7 @@ import typing
 from pathlib import Path
 
 from ackwise import _native
+from ackwise._errors import Error
 
 if typing.TYPE_CHECKING:
     import pandas
@@ -235,6 +236,9 @@ class Results:
     def __init__(self, record: _native.Record) -> None:
         self._record = record
 
+    def __reduce__(self) -> tuple[typing.Any, ...]:
+        return Results.from_json, (self.to_json(),)
+
     @classmethod
     def from_json(cls, text: str) -> Results:
         """Read a record.
@@ -269,8 +273,19 @@ class Results:
         -------
         Results
             Its runs.
+
+        Raises
+        ------
+        Error
+            The file is not a record that this version reads, or is one of low-power radio.
+        OSError
+            It cannot be opened.
         """
-        return cls.from_json(Path(path).read_text(encoding="utf-8"))
+        try:
+            return cls.from_json(Path(path).read_text(encoding="utf-8"))
+        except (Error, UnicodeDecodeError) as error:
+            said = error if isinstance(error, Error) else "this is not a report of ackwise: not UTF-8"
+            raise Error(f"{os.fspath(path)}: {said}") from None
 
     def __repr__(self) -> str:
         count = f"{len(self)} run" + ("" if len(self) == 1 else "s")

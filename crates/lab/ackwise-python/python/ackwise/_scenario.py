@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import functools
+import numbers
+import operator
 import os
 import typing
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
@@ -14,7 +18,7 @@ from ackwise._errors import RunError
 from ackwise._results import Results
 
 if typing.TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable
 
     from typing_extensions import TypeAlias
 
@@ -22,9 +26,10 @@ if typing.TYPE_CHECKING:
     from ackwise._progress import Observer
 
     Policies: TypeAlias = "Mapping[str, Callable[[], FlowPolicy]]"
-    Names: TypeAlias = "str | Sequence[str]"
-    Seeds: TypeAlias = "int | str | Sequence[int | str]"
-    Points: TypeAlias = "int | Sequence[int]"
+    # NumPy's whole numbers are typing.SupportsIndex.
+    Names: TypeAlias = "str | Iterable[str] | None"
+    Seeds: TypeAlias = "typing.SupportsIndex | str | Iterable[typing.SupportsIndex | str] | None"
+    Points: TypeAlias = "typing.SupportsIndex | Iterable[typing.SupportsIndex] | None"
     Duration: TypeAlias = "str | float | datetime.timedelta"
 
 
@@ -53,6 +58,11 @@ class Scenario:
 
     def __init__(self, scenario: _native.Scenario) -> None:
         self._scenario = scenario
+
+    def __reduce__(self) -> tuple[typing.Any, ...]:
+        # By its text and its traces: who unpickles it may not have the files.
+        native = self._scenario
+        return _unpickled, (native.text, str(native.path), native.traces())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Scenario:
@@ -132,6 +142,8 @@ class Scenario:
             It has mistakes.
         TypeError
             A value is of a type that TOML scenarios do not have; the text names its path.
+        ValueError
+            A whole number does not fit into 64 bits, or dicts and lists are nested too deep.
 
         Examples
         --------
@@ -167,7 +179,7 @@ class Scenario:
         Parameters
         ----------
         **changes : str, int, float, bool, list, dict or None
-            New values by path. Paths are those of ``[sweep]``, and of every other key:
+            New values by path; numbers and arrays of NumPy, too. Paths are those of ``[sweep]``, and of every other key:
             ``link.wan.forward.loss``, ``scenario.duration``, ``sweep.cc``, ``arm.tack.set.n``.
             ``link.*.both.delay`` changes all links. ``None`` removes a key. A path has dots, so
             write ``with_(**{"link.wan.forward.loss": "1 %"})``.
@@ -181,6 +193,8 @@ class Scenario:
         ------
         ScenarioError
             A path names nothing, or the copy has mistakes.
+        TypeError, ValueError
+            A value is not one that a scenario can have, as for :meth:`from_dict`.
 
         Examples
         --------
@@ -311,8 +325,8 @@ link 'wam'; did you mean 'wan'?
             Policies of your own, by the names of arms. In such an arm, the callable returns a
             :class:`FlowPolicy` for each flow, which is asked instead of the policy that the
             scenario names there (write ``policy = "none"``); ``at``, ``link``, ``flows`` and the
-            bounds of a hold apply as usual. On the simulator only, one run at a time. An exception
-            ends the runs, and this method raises it.
+            bounds of a hold apply as usual. On the simulator only, one run at a time, on the thread
+            that calls this method. An exception ends the runs, and this method raises it.
         progress : bool or callable, optional
             A function that is called with each :class:`Progress`; an exception in it ends the
             runs. ``True`` or left out: a bar of tqdm, if that is installed and standard error is
@@ -334,8 +348,8 @@ link 'wam'; did you mean 'wan'?
         ProgramError
             ``ackwise-lab`` is missing or has failed, or the platform is not Linux.
         TypeError, ValueError
-            A limit is not a valid number, or a policy of your own returned something that is not
-            a verdict.
+            A limit or the duration is not valid, or a policy of your own returned something that
+            is not a verdict.
 
         Examples
         --------
@@ -383,6 +397,11 @@ def _own(
     policies: Policies, on: str, jobs: int | None
 ) -> list[tuple[str, str, Callable[[], FlowPolicy]]]:
     """Return policies with their arms and their names in records."""
+    if not isinstance(policies, Mapping):
+        raise TypeError(
+            "policies must be a dict of arms and their policies, e.g. {'arm': MyPolicy}, "
+            f"not {policies!r}"
+        )
     if policies and on in ("virtual", "live"):
         raise ValueError(
             f"policies in Python run on the simulator, and not on '{on}'\n"
@@ -393,6 +412,12 @@ def _own(
             f"jobs={jobs}: with policies in Python there is one run at a time, since the "
             "interpreter has one lock\n  leave jobs out, or start several interpreters"
         )
+    for arm, make in policies.items():
+        if not callable(make):
+            raise TypeError(
+                f"policies[{arm!r}] must be a class, or a function that returns a policy for each "
+                f"flow, not {make!r}"
+            )
     return [(arm, _called(make), make) for arm, make in policies.items()]
 
 
@@ -406,8 +431,15 @@ def chosen(
     cc: Names, arms: Names, seed: Seeds, point: Points
 ) -> tuple[list[str], list[str], list[str], list[int]]:
     """Return what is chosen, as lists."""
-    points = [point] if isinstance(point, int) else list(point)
+    if isinstance(point, numbers.Integral):
+        point = [point]
+    points = [] if point is None else list(typing.cast("Iterable[int]", point))
     return _list(cc), _list(arms), _list(seed), points
+
+
+def _unpickled(text: str, path: str, traces: dict[str, str]) -> Scenario:
+    """Return a scenario that was pickled."""
+    return Scenario(_native.Scenario.from_toml(text, Path(path), traces))
 
 
 def with_duration(scenario: Scenario, duration: Duration | None) -> _native.Scenario:
@@ -418,17 +450,30 @@ def with_duration(scenario: Scenario, duration: Duration | None) -> _native.Scen
 
 
 def _list(names: Seeds) -> list[str]:
-    if isinstance(names, (str, int)):
-        names = [names]
-    return [str(it) for it in names]
+    if names is None:
+        return []
+    if isinstance(names, (str, numbers.Integral)):
+        return [str(names)]
+    return [str(it) for it in typing.cast("Iterable[int | str]", names)]
 
 
 def _duration(duration: Duration) -> str:
+    if getattr(getattr(duration, "dtype", None), "kind", "") == "m":
+        # NumPy's timedelta64 is a number, too, of any unit.
+        import pandas
+
+        duration = pandas.Timedelta(typing.cast("typing.Any", duration))
     if isinstance(duration, datetime.timedelta):
         return f"{duration // datetime.timedelta(microseconds=1)} us"
     if isinstance(duration, str):
         return duration
-    return f"{duration!r} s"
+    if not isinstance(duration, numbers.Real) or isinstance(duration, bool):
+        raise TypeError(
+            "duration must be a text like '10 s', a number of seconds, or a timedelta, "
+            f"not {duration!r}"
+        )
+    # Without an exponent, which times in scenarios do not have.
+    return f"{decimal.Decimal(repr(float(duration))):f} s"
 
 
 def _arguments(
@@ -442,6 +487,8 @@ def _arguments(
     """Return the options of the program."""
     given = [("--cc", it) for it in cc] + [("--arm", it) for it in arms]
     given += [("--seed", it) for it in seeds] + [("--point", str(it)) for it in points]
+    if jobs is not None and not 0 <= operator.index(jobs) < 2**16:
+        raise ValueError(f"jobs must be from 0 to 65535, not {jobs}")
     given += [("--jobs", str(jobs))] if jobs else []
     given += [("--kernel", os.fspath(kernel))] if kernel is not None else []
     return [f"{option}={value}" for option, value in given]

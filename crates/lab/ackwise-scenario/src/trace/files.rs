@@ -57,12 +57,17 @@ impl TraceFiles {
     /// Texts by the names that the scenario uses.
     #[must_use]
     pub fn given(texts: BTreeMap<String, String>) -> Self {
-        let files = Self::new(From::Given);
+        Self::new(From::Given).with_texts(texts)
+    }
+
+    /// The same, with these texts by the names that the scenario uses, which are not read any more.
+    #[must_use]
+    pub fn with_texts(self, texts: BTreeMap<String, String>) -> Self {
         for (name, text) in texts {
             // A mistake in it is reported to whoever asks for it.
-            let _ = files.keep(&name, text);
+            let _ = self.keep(&name, text);
         }
-        files
+        self
     }
 
     /// Reads no file and replaces every trace by a constant rate, to look at a scenario whose files
