@@ -79,9 +79,9 @@
 	P(1, max_segments, "segments", 32, 2, 1024, "most segments that one ACK covers") \
 	P(2, plateau, "rounds", 3, 1, 32, "rounds without growth that end the startup") \
 	P(3, start_segments, "segments", 800, 10, 1000000, \
-	  "first segments of a flow, at least so many of which are its startup") \
+	  "unless a queue ends it, the startup lasts at least this many segments") \
 	P(4, window_share, "", 16, 2, 64, "an ACK covers at most this fraction of the window") \
-	P(5, idle_us, "us", 200000, 1000, 60000000, "a pause that makes the flow start anew") \
+	P(5, idle_us, "us", 200000, 1000, 60000000, "a pause after which the flow starts again") \
 	P(6, after_loss_rtts, "RTT", 64, 1, 1024, "round trips that a loss is remembered") \
 	P(7, busy_us, "us", 2000, 0, 25000, "time between ACKs while the CPU is busy")
 

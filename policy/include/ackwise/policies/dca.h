@@ -16,7 +16,7 @@
 #include "../arrivals.h"
 
 #define AW_DCA_SUMMARY \
-	"an ACK per congestion window, less on longer paths; the sender tells its own"
+	"one ACK per announced congestion window, or for fewer segments on longer paths"
 #define AW_DCA_SOURCE "Chen, Gerla, Lee and Sanadidi 2008 (TCP-DCA), as in Ayadi 2013"
 #define AW_DCA_NEEDS (AW_CAP_HOLD | AW_CAP_SEE_DATA | AW_READS_TIME)
 #define AW_DCA_PARAMS(P) \

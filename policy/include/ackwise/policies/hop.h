@@ -23,7 +23,7 @@
 
 #include "../arrivals.h"
 
-#define AW_HOP_SUMMARY "an ACK per window of the sender, told or guessed, and a timer that learns"
+#define AW_HOP_SUMMARY "one ACK per sender window (announced or estimated), with an adaptive timer"
 #define AW_HOP_SOURCE "ackwise; after Chen et al. 2008 (TCP-DCA) and 2009 (TCP-TDA)"
 #define AW_HOP_NEEDS (AW_CAP_HOLD | AW_CAP_SEE_DATA | AW_READS_TIME)
 #define AW_HOP_PARAMS(P) \

@@ -16,7 +16,7 @@
 
 #include "../types.h"
 
-#define AW_POLICE_SUMMARY "at most so many bytes of ACKs per second and flow, evenly"
+#define AW_POLICE_SUMMARY "limits each flow's ACKs to a byte rate (token bucket)"
 #define AW_POLICE_SOURCE "Pavilanskas 2010, fig. 3 (CIR, CBS); RFC 3449 §5.2.1"
 #define AW_POLICE_NEEDS (AW_CAP_HOLD | AW_READS_TIME)
 #define AW_POLICE_PARAMS(P) \

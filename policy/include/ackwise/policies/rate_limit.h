@@ -19,8 +19,8 @@
 
 #include "../types.h"
 
-#define AW_RATE_LIMIT_SUMMARY "raise the segments per ACK while the data keeps its pace"
-#define AW_RATE_LIMIT_SOURCE "Statkus et al. 2021, with its listing's defects mended"
+#define AW_RATE_LIMIT_SUMMARY "raises segments per ACK while throughput holds"
+#define AW_RATE_LIMIT_SOURCE "Statkus et al. 2021, with its listing's errors corrected"
 #define AW_RATE_LIMIT_NEEDS (AW_CAP_HOLD | AW_CAP_SEE_DATA | AW_READS_TIME)
 #define AW_RATE_LIMIT_PARAMS(P) \
 	P(0, start, "segments", 2000, 0, 10000000, \

@@ -23,7 +23,7 @@
 #include "../types.h"
 
 #define AW_RATE_LIMIT_LITERAL_SUMMARY \
-	"the paper's listing as printed; a ratchet, for reproduction only"
+	"the paper's listing as printed: grows without bound; only to reproduce the paper"
 #define AW_RATE_LIMIT_LITERAL_SOURCE "Statkus et al. 2021, listing 4796-4843"
 #define AW_RATE_LIMIT_LITERAL_NEEDS (AW_CAP_MAKE_ACKS | AW_CAP_SEE_DATA | AW_READS_TIME)
 #define AW_RATE_LIMIT_LITERAL_PARAMS(P) \

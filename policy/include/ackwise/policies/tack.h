@@ -17,7 +17,7 @@
 #include "../types.h"
 #include "../windowed_minmax.h"
 
-#define AW_TACK_SUMMARY "beta ACKs per minimum round trip, L segments at least in each"
+#define AW_TACK_SUMMARY "at most beta ACKs per minimum round trip, each for at least L segments"
 #define AW_TACK_SOURCE "TACK (Li et al., SIGCOMM 2020) §4; draft-li-quic-optimizing-ack"
 #define AW_TACK_NEEDS (AW_CAP_HOLD | AW_READS_TIME)
 #define AW_TACK_PARAMS(P) \

@@ -11,7 +11,7 @@
 
 #include "../types.h"
 
-#define AW_TDA_SUMMARY "a timer of half a second sends the ACKs, or a window that is full"
+#define AW_TDA_SUMMARY "one ACK per full window, or after half a second"
 #define AW_TDA_SOURCE "B. Chen, Marsic, Shao and Miller 2009 (TCP-TDA), as in Ayadi 2013"
 #define AW_TDA_NEEDS AW_CAP_HOLD
 #define AW_TDA_PARAMS(P) \
