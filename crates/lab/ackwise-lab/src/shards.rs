@@ -91,7 +91,10 @@ pub fn run(
         )?;
     }
     if let Some(error) = keeper.refused {
-        return Err(refused(error));
+        bail!(
+            "{error}: the result of a run cannot be kept\n  \
+             make room there and repeat the command: it runs what is missing"
+        );
     }
     tell(into, &outcome, format, cancel.load(Ordering::Relaxed))
 }

@@ -95,7 +95,9 @@ fn scaled(n: f64, step: f64, units: &[&str]) -> String {
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e.into()),
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+            Err(anyhow::Error::new(e).context("standard output: cannot be written"))
+        }
         _ => Ok(()),
     }
 }
