@@ -18,6 +18,7 @@ mod run;
 mod shards;
 mod trace;
 mod tunnel_bench;
+mod written;
 
 use std::process::ExitCode;
 

@@ -12,7 +12,7 @@ use ackwise_radio::scenario::RadioReport;
 use ackwise_report::{AgreementResult, TableOptions};
 use ackwise_scenario::record::Report;
 use ackwise_scenario::{Engine, Filter, Scenario, ScenarioError};
-use anyhow::{Context, bail};
+use anyhow::{Context as _, bail};
 use serde::Serialize;
 
 use crate::cli::{RenderArgs, ReportArgs, RunArgs};
@@ -20,6 +20,7 @@ use crate::engines;
 use crate::radio;
 use crate::shards;
 use crate::system;
+use crate::written::Writer;
 
 /// Runs a scenario and shows the results.
 pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
@@ -47,12 +48,13 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
         &only,
         &mut |_| (),
     )?;
+    let stopped = || cancel.load(Ordering::Relaxed);
+    let mut writer = Writer::new(report.runs.len(), only.len(), stopped());
     if let Some(path) = &args.output {
-        fs::write(path, report.to_json()?)
-            .with_context(|| format!("writing {}", path.display()))?;
+        writer.file(path, || Ok(report.to_json()?));
     }
     let other = match args.against {
-        Some(engine) if !cancel.load(Ordering::Relaxed) => {
+        Some(engine) if !stopped() => {
             let other = engines::run(
                 engine,
                 args,
@@ -69,33 +71,40 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
     match (&other, format) {
         (Some(other), Format::Json) => {
             let agreements = ackwise_report::agreements(&report, other, &scenario);
-            text::print_json(&Both {
+            writer.take(text::print_json(&Both {
                 report: &report,
                 against: other,
                 agreements: &agreements,
-            })?;
+            }));
         }
-        _ => show(&report, &args.render, format)?,
+        _ => print(&report, format, &mut writer),
     }
+    files(&report, &args.render, &mut writer);
     if format == Format::Text {
         let expected = ackwise_report::expectations(&report, &scenario);
         if !expected.is_empty() {
-            text::print(&format!(
+            writer.take(text::print(&format!(
                 "\n{}",
                 ackwise_report::expectations_text(&expected)
-            ))?;
+            )));
         }
-        page_written(&args.render)?;
+        writer.name_page();
     }
-    let stopped = cancel.load(Ordering::Relaxed);
-    whole(&report, only.len(), stopped)?;
-    match &other {
-        Some(other) => {
-            whole(other, other_only.len(), stopped)?;
-            agree(&report, other, &scenario, format)
+    let judged = || {
+        whole(&report, only.len(), stopped())?;
+        match (&other, args.against) {
+            (Some(other), _) => {
+                whole(other, other_only.len(), stopped())?;
+                agree(&report, other, &scenario, format)
+            }
+            (None, Some(engine)) => {
+                bail!("stopped by a signal before '{engine}' ran; nothing was compared")
+            }
+            (None, None) => Ok(()),
         }
-        None => Ok(()),
-    }
+    };
+    writer.take(judged());
+    writer.end()
 }
 
 /// The scenario with the duration and draws from the arguments.
@@ -220,7 +229,7 @@ fn whole(report: &Report, wanted: usize, stopped: bool) -> anyhow::Result<()> {
             report.runs.len()
         );
     }
-    if stopped {
+    if stopped && report.runs.len() < wanted {
         bail!(
             "stopped by a signal after {} of {wanted} runs",
             report.runs.len()
@@ -242,62 +251,70 @@ pub fn report(args: &ReportArgs, format: Format) -> anyhow::Result<()> {
             .mend("it must be what `ackwise-lab run --output` or `run --format json` wrote")
     };
     if let Some(report) = RadioReport::from_json(&text).map_err(|e| refused(&e))? {
-        return radio::show(&report, &args.render, format);
+        return radio::show(&report, &args.render, format, Writer::whole());
     }
     let report = Report::from_json(&text).map_err(|e| refused(&e))?;
-    show(&report, &args.render, format)?;
-    match format {
-        Format::Text => page_written(&args.render),
-        Format::Json => Ok(()),
-    }
+    show(&report, &args.render, format, Writer::whole())
 }
 
 /// Shows the merged results of a directory, and writes them as one record.
 fn merged(args: &ReportArgs, directory: &Path, format: Format) -> anyhow::Result<()> {
     let report = shards::merge(directory, args.set.as_deref())?;
+    let mut writer = Writer::whole();
     if let Some(path) = &args.output {
-        fs::write(path, report.to_json()?)
-            .with_context(|| format!("writing {}", path.display()))?;
+        writer.file(path, || Ok(report.to_json()?));
     }
-    show(&report, &args.render, format)?;
-    match format {
-        Format::Text => page_written(&args.render),
-        Format::Json => Ok(()),
-    }
+    show(&report, &args.render, format, writer)
 }
 
-fn show(report: &Report, render: &RenderArgs, format: Format) -> anyhow::Result<()> {
-    let write = |path: &Path, text: String| {
-        fs::write(path, text).with_context(|| format!("writing {}", path.display()))
-    };
-    if let Some(path) = &render.html {
-        write(path, ackwise_report::html(report))?;
+/// Prints a report and writes the requested files.
+fn show(
+    report: &Report,
+    render: &RenderArgs,
+    format: Format,
+    mut writer: Writer,
+) -> anyhow::Result<()> {
+    print(report, format, &mut writer);
+    files(report, render, &mut writer);
+    if format == Format::Text {
+        writer.name_page();
     }
+    writer.end()
+}
+
+/// Prints a report before files are written: it needs no room on a disk.
+fn print(report: &Report, format: Format, writer: &mut Writer) {
+    let outcome = match format {
+        Format::Json => report
+            .to_json()
+            .map_err(Into::into)
+            .and_then(|json| text::print(&format!("{}\n", json.trim_end()))),
+        Format::Text => text::print(&ackwise_report::table(report, &TableOptions::detect())),
+    };
+    writer.take(outcome);
+}
+
+/// Writes the requested files.
+fn files(report: &Report, render: &RenderArgs, writer: &mut Writer) {
+    writer.page(render, || ackwise_report::html(report));
     if let Some(dir) = &render.csv {
-        fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
-        write(&dir.join("runs.csv"), report.runs_csv()?)?;
-        write(&dir.join("series.csv"), report.series_csv()?)?;
-        if let Some(rows) = ackwise_report::draws_csv(report)? {
-            write(&dir.join("draws.csv"), rows)?;
+        writer.file(&dir.join("runs.csv"), || Ok(report.runs_csv()?));
+        writer.file(&dir.join("series.csv"), || Ok(report.series_csv()?));
+        match ackwise_report::draws_csv(report) {
+            Ok(Some(rows)) => {
+                writer.file(&dir.join("draws.csv"), || Ok(rows));
+            }
+            Ok(None) => {}
+            Err(error) => writer.take(Err(error.into())),
         }
     }
     if let Some(path) = &render.parquet {
-        let file = fs::File::create(path).with_context(|| format!("writing {}", path.display()))?;
-        ackwise_store::write_report(report, file)?;
+        writer.file(path, || {
+            let mut table = Vec::new();
+            ackwise_store::write_report(report, &mut table)?;
+            Ok(table)
+        });
     }
-    match format {
-        Format::Json => text::print(&format!("{}\n", report.to_json()?.trim_end())),
-        Format::Text => text::print(&ackwise_report::table(report, &TableOptions::detect())),
-    }
-}
-
-/// Tells where the page is, so that it can be opened.
-pub fn page_written(render: &RenderArgs) -> anyhow::Result<()> {
-    let Some(path) = &render.html else {
-        return Ok(());
-    };
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-    text::print(&format!("\nThe page with plots: {}\n", path.display()))
 }
 
 /// Checks scenario files: shows every mistake of every file, then the verdict.
@@ -440,4 +457,22 @@ fn check_outputs(
         files.extend(["runs.csv", "series.csv", "draws.csv"].map(|name| dir.join(name)));
     }
     outputs::check(files.iter().map(PathBuf::as_path), input)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_after_the_last_run_stops_nothing() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../../scenarios/first-look.toml"
+        );
+        let scenario = load(Path::new(path)).expect("a scenario");
+        let report = Report::new("sim", &scenario);
+        whole(&report, 0, true).expect("all runs have ended");
+        let error = whole(&report, 1, true).expect_err("one is missing");
+        assert!(error.to_string().contains("0 of 1 runs"), "{error}");
+    }
 }
