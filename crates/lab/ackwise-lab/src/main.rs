@@ -17,6 +17,7 @@ mod radio;
 mod run;
 mod shards;
 mod trace;
+mod traces;
 mod tunnel_bench;
 mod written;
 

@@ -20,6 +20,7 @@ use crate::engines;
 use crate::radio;
 use crate::shards;
 use crate::system;
+use crate::traces;
 use crate::written::Writer;
 
 /// Runs a scenario and shows the results.
@@ -240,8 +241,14 @@ fn whole(report: &Report, wanted: usize, stopped: bool) -> anyhow::Result<()> {
 
 /// Shows the result of an earlier run.
 pub fn report(args: &ReportArgs, format: Format) -> anyhow::Result<()> {
-    check_outputs(args.output.as_deref(), &args.render, args.result.as_deref())?;
+    let inputs = match &args.merge {
+        Some(directory) => shards::results(directory),
+        None => args.result.iter().cloned().collect(),
+    };
+    check_outputs(args.output.as_deref(), &args.render, &inputs)?;
     if let Some(directory) = &args.merge {
+        let outputs = [&args.output, &args.render.html, &args.render.parquet];
+        shards::check_beside(directory, outputs.into_iter().flatten())?;
         return merged(args, directory, format);
     }
     let path = args.result.as_deref().unwrap_or_else(|| Path::new("-"));
@@ -422,7 +429,9 @@ fn unreadable(path: &Path, e: &io::Error) -> BadInput {
 /// Refuses arguments that belong to other kinds of runs before a run begins.
 fn check_arguments(args: &RunArgs) -> Result<(), BadInput> {
     let render = &args.render;
-    check_outputs(args.output.as_deref(), render, Some(&args.scenario))?;
+    let inputs = traces::files(&args.scenario);
+    let inputs = [vec![args.scenario.clone()], inputs].concat();
+    check_outputs(args.output.as_deref(), render, &inputs)?;
     let engines = [Some(args.engine), args.against];
     if args.kernel.is_some() && !engines.contains(&Some(Engine::Virtual)) {
         return Err(BadInput::new("--kernel is for runs in virtual time")
@@ -444,7 +453,7 @@ fn check_arguments(args: &RunArgs) -> Result<(), BadInput> {
 fn check_outputs(
     output: Option<&Path>,
     render: &RenderArgs,
-    input: Option<&Path>,
+    inputs: &[PathBuf],
 ) -> Result<(), BadInput> {
     let mut files: Vec<PathBuf> = [output, render.html.as_deref(), render.parquet.as_deref()]
         .into_iter()
@@ -456,7 +465,8 @@ fn check_outputs(
             .map_err(|e| BadInput::new(format!("{}: cannot be made: {e}", dir.display())))?;
         files.extend(["runs.csv", "series.csv", "draws.csv"].map(|name| dir.join(name)));
     }
-    outputs::check(files.iter().map(PathBuf::as_path), input)
+    let inputs = inputs.iter().map(PathBuf::as_path);
+    outputs::check(files.iter().map(PathBuf::as_path), inputs)
 }
 
 #[cfg(test)]

@@ -112,6 +112,60 @@ fn no_file_is_overwritten_and_no_option_ignored() {
     assert!(!fs::exists(&other).unwrap());
 }
 
+/// Traces and stored results are inputs as well.
+#[test]
+fn no_trace_and_no_stored_result_is_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let scenarios = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../scenarios");
+    let text = fs::read_to_string(format!("{scenarios}/first-look.toml")).unwrap();
+    let (scenario, results) = (path("s.toml"), path("results"));
+    let arm =
+        "[[arm]]\nname = \"varying\"\nchange = { link.x.up.rate = { trace = \"t.trace\" } }\n";
+    fs::write(&scenario, format!("{text}\n{arm}")).unwrap();
+    fs::write(path("t.trace"), "kept").unwrap();
+    let trace = path("t.trace");
+    for option in ["--output", "--html", "--parquet"] {
+        LAB.refuses(
+            &["run", &scenario, option, &trace],
+            &["t.trace: it is what is read"],
+        );
+    }
+    assert_eq!(fs::read_to_string(&trace).unwrap(), "kept");
+
+    fs::write(&scenario, &text).unwrap();
+    let run = [
+        "run",
+        scenario.as_str(),
+        "--duration",
+        "100ms",
+        "--into",
+        &results,
+    ];
+    let ran = LAB.run(&run);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let stored = fs::read_dir(&results)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    let before = fs::read(&stored).unwrap();
+    let merge = ["report", "--merge", &results];
+    for option in ["--output", "--parquet"] {
+        let all = [option, stored.to_str().unwrap()];
+        LAB.refuses(&[&merge[..], &all].concat(), &["it is what is read"]);
+        let new = format!("{results}/all.parquet");
+        let all = [option, new.as_str()];
+        LAB.refuses(
+            &[&merge[..], &all].concat(),
+            &["all.parquet", "another directory"],
+        );
+    }
+    assert_eq!(fs::read(&stored).unwrap(), before);
+    assert_eq!(LAB.run(&merge).code, 0);
+}
+
 /// The results are complete even if nobody reads the progress.
 #[test]
 fn a_full_standard_error_loses_no_result() {
