@@ -11,6 +11,7 @@ mod elsewhere;
 mod engine_name;
 mod engines;
 mod error;
+mod input;
 #[cfg(target_os = "linux")]
 mod linux;
 mod radio;

@@ -2,7 +2,6 @@
 
 use std::fmt::Display;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -17,6 +16,7 @@ use serde::Serialize;
 
 use crate::cli::{RenderArgs, ReportArgs, RunArgs};
 use crate::engines;
+use crate::input;
 use crate::radio;
 use crate::shards;
 use crate::system;
@@ -252,11 +252,13 @@ pub fn report(args: &ReportArgs, format: Format) -> anyhow::Result<()> {
         return merged(args, directory, format);
     }
     let path = args.result.as_deref().unwrap_or_else(|| Path::new("-"));
-    let text = fs::read_to_string(path).map_err(|e| unreadable(path, &e))?;
     let refused = |e: &dyn Display| {
         BadInput::new(format!("{}: {e}", path.display()))
             .mend("it must be what `ackwise-lab run --output` or `run --format json` wrote")
     };
+    let bytes = input::read(path, 1, |start| matches!(start, [b'{' | b' ' | b'\n'] | []))?;
+    let bytes = bytes.ok_or_else(|| refused(&"it is no JSON object"))?;
+    let text = String::from_utf8(bytes).map_err(|e| refused(&e))?;
     if let Some(report) = RadioReport::from_json(&text).map_err(|e| refused(&e))? {
         return radio::show(&report, &args.render, format, Writer::whole());
     }
@@ -311,7 +313,8 @@ fn files(report: &Report, render: &RenderArgs, writer: &mut Writer) {
             Ok(Some(rows)) => {
                 writer.file(&dir.join("draws.csv"), || Ok(rows));
             }
-            Ok(None) => {}
+            // Those of an earlier experiment do not belong to these runs.
+            Ok(None) => writer.remove(&dir.join("draws.csv")),
             Err(error) => writer.take(Err(error.into())),
         }
     }
@@ -336,7 +339,10 @@ pub fn check(files: &[PathBuf], format: Format) -> anyhow::Result<()> {
                     Some(summary) => {
                         text::print(&format!("{}: {summary}\n", checked.file.display()))?
                     }
-                    None => text::print(&format!("{}\n\n", checked.rendered.trim_end()))?,
+                    None => {
+                        let rendered = text::printable(checked.rendered.trim_end());
+                        text::print(&format!("{rendered}\n\n"))?;
+                    }
                 }
             }
         }
@@ -420,10 +426,6 @@ fn load(path: &Path) -> Result<Scenario, ScenarioError> {
         Some(e) => Err(e),
         None => Ok(scenario),
     }
-}
-
-fn unreadable(path: &Path, e: &io::Error) -> BadInput {
-    BadInput::new(format!("{}: cannot be read: {e}", path.display()))
 }
 
 /// Refuses arguments that belong to other kinds of runs before a run begins.

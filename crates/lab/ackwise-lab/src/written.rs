@@ -1,9 +1,11 @@
 //! Writes the results of runs, also if a signal stopped some of them.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use ackwise_cli::outputs::{self, Results};
 use ackwise_cli::text;
+use anyhow::Context as _;
 
 use crate::cli::RenderArgs;
 
@@ -86,6 +88,14 @@ impl Writer {
         }
     }
 
+    /// Removes a file that an earlier command wrote and that does not belong to these results.
+    pub fn remove(&mut self, path: &Path) {
+        if self.extent == Extent::Whole && path.is_file() {
+            let what = || format!("{}: cannot be removed", path.display());
+            self.take(fs::remove_file(path).with_context(what));
+        }
+    }
+
     /// Writes the page, if there is to be one.
     pub fn page(&mut self, render: &RenderArgs, page: impl FnOnce() -> String) {
         if let Some(path) = &render.html {
@@ -113,7 +123,6 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     #[test]
     fn a_stopped_run_replaces_no_earlier_result() {

@@ -19,6 +19,10 @@ pub fn check<'a>(
     let inputs: Vec<PathBuf> = inputs.into_iter().filter_map(file).collect();
     let mut seen = Vec::new();
     for output in outputs {
+        if output == Path::new("-") {
+            return Err(BadInput::new("-: an output needs the name of a file")
+                .mend("name /dev/stdout for standard output, or ./- for a file of this name"));
+        }
         let refuse = |why: &str| {
             Err(BadInput::new(format!("{}: {why}", output.display()))
                 .mend("name another file to write to"))
@@ -223,6 +227,8 @@ mod tests {
         assert!(ask(&["a", "sub/../a"], &["in"]).contains("two outputs"));
         assert!(ask(&["sub"], &[]).contains("sub: cannot be written: "));
         assert!(ask(&["none/a"], &[]).contains("none/a: cannot be written: "));
+        let dash = check([Path::new("-")], []).expect_err("no name");
+        assert!(dash.to_string().contains("/dev/stdout"), "{dash}");
         let null = Path::new("/dev/null");
         check([null, null], [null]).expect("it keeps nothing");
         assert_eq!(fs::read_to_string(at("in")).expect("a file"), "kept");
