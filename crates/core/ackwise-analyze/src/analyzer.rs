@@ -50,7 +50,47 @@ pub(crate) struct Connection {
     pub directions: [DataDirection; 2],
     pub first_ns: u64,
     pub last_ns: u64,
+    /// A reset, or the FINs of both ends.
     ended: bool,
+    /// Whether each end has sent a FIN.
+    fins: [bool; 2],
+    /// The initial sequence number of each end, if its SYN without ACK was seen.
+    initial: [Option<u32>; 2],
+}
+
+impl Connection {
+    fn new(key: Key, ends: [Endpoint; 2], now_ns: u64) -> Self {
+        Connection {
+            key,
+            ends,
+            directions: Default::default(),
+            first_ns: now_ns,
+            last_ns: now_ns,
+            ended: false,
+            fins: [false; 2],
+            initial: [None; 2],
+        }
+    }
+
+    /// Drops all state but the totals.
+    fn end(&mut self, policies: &mut Policies, now_ns: u64) {
+        for direction in &mut self.directions {
+            direction.expire(policies, now_ns);
+            direction.end_flow();
+        }
+    }
+
+    /// Whether a SYN begins another connection between the same ports: this one has ended or had
+    /// data, and the SYN is no repetition.
+    fn is_before(&self, s: &Segment, from: usize) -> bool {
+        let used = self.ended || self.directions.iter().any(|it| it.counts.data_packets > 0);
+        used && opens(s) && self.initial[from] != Some(s.seq())
+    }
+}
+
+/// Whether a segment asks for a new connection.
+fn opens(s: &Segment) -> bool {
+    s.flags() & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN
 }
 
 /// Counts over all packets of a capture.
@@ -184,11 +224,19 @@ impl Analyzer {
     }
 
     fn segment(&mut self, s: &Segment, inner: &Inner<'_>, interface: u32, now_ns: u64) {
-        let (at, from) = self.connection(s, (interface, inner.interface), now_ns);
+        let interface = (interface, inner.interface);
+        let (mut at, from) = self.connection(s, interface, now_ns);
+        if self.connections[at].is_before(s, from) {
+            at = self.succeed(at, now_ns);
+        }
         let connection = &mut self.connections[at];
         connection.last_ns = now_ns;
         if connection.ended && s.flags().contains(TcpFlags::SYN) {
             connection.ended = false;
+        }
+        if opens(s) {
+            connection.initial[from] = Some(s.seq());
+            connection.fins = [false; 2];
         }
         let [first, second] = &mut connection.directions;
         let (mine, theirs) = if from == 0 {
@@ -203,9 +251,22 @@ impl Analyzer {
                 .ip_ids
                 .packet(id, if s.payload() > 0 { segments } else { 1 });
         }
-        if s.flags().intersects(TcpFlags::RST) {
+        connection.fins[from] |= s.flags().contains(TcpFlags::FIN);
+        if s.flags().intersects(TcpFlags::RST) || connection.fins == [true; 2] {
             connection.ended = true;
         }
+    }
+
+    /// Ends a connection, and creates the next one between the same ports.
+    fn succeed(&mut self, at: usize, now_ns: u64) -> usize {
+        let before = &mut self.connections[at];
+        let (key, ends) = (before.key, before.ends);
+        before.end(&mut self.policies, now_ns);
+        let next = self.connections.len();
+        self.connections.push(Connection::new(key, ends, now_ns));
+        self.index.insert(key, next);
+        self.recent[key.slot()] = next;
+        next
     }
 
     /// Finds or creates the connection of a segment, and tells which of its ends sent it.
@@ -230,14 +291,7 @@ impl Analyzer {
             if swapped {
                 ends.swap(0, 1);
             }
-            connections.push(Connection {
-                key,
-                ends,
-                directions: Default::default(),
-                first_ns: now_ns,
-                last_ns: now_ns,
-                ended: false,
-            });
+            connections.push(Connection::new(key, ends, now_ns));
             connections.len() - 1
         });
         *recent = at;
@@ -252,10 +306,7 @@ impl Analyzer {
             if !idle && !connection.ended {
                 continue;
             }
-            for direction in &mut connection.directions {
-                direction.expire(&mut self.policies, now_ns);
-                direction.end_flow();
-            }
+            connection.end(&mut self.policies, now_ns);
         }
     }
 

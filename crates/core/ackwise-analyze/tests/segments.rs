@@ -101,3 +101,42 @@ fn a_capture_that_begins_within_a_connection_counts_as_one_that_has_it_all() {
         }
     }
 }
+
+/// A SYN with another number begins another connection, however the one before ended.
+#[test]
+fn connections_on_the_same_ports_are_counted_one_by_one() {
+    const FIN: u8 = 1;
+    const RST: u8 = 4;
+    let syn = |seq| (packet(false, seq, 0, SYN, 0), 0);
+    let connection = |number: u32, ends: &[(bool, u8)]| {
+        let mut all = segments(1_000, 1448, 20, true);
+        all[0] = syn(number);
+        all.insert(1, syn(number)); // a repetition
+        let last = 1_001 + 20 * 1448;
+        for (to_receiver, flags) in ends {
+            let (seq, ack) = if *to_receiver { (last, 1) } else { (1, last) };
+            all.push((packet(*to_receiver, seq, ack, ACK | flags, 0), 0));
+        }
+        all
+    };
+    let endings: [&[(bool, u8)]; 4] = [&[(true, FIN), (false, FIN)], &[(true, RST)], &[], &[]];
+    let all = (7..)
+        .zip(endings)
+        .map(|(number, ends)| connection(number, ends));
+    let found = analyzed(&all.collect::<Vec<_>>().concat());
+    assert_eq!(found.connections, 4);
+    let flows: Vec<_> = found
+        .flows
+        .iter()
+        .filter(|flow| flow.data_bytes > 0)
+        .collect();
+    assert_eq!(flows.len(), 4);
+    for flow in flows {
+        assert_eq!((flow.acks, flow.data_segments), (20, 20));
+    }
+
+    // An attempt that was not answered, and another one with its own number, are one connection.
+    let mut all = segments(1_000, 1448, 20, true);
+    all.insert(0, syn(99));
+    assert_eq!(analyzed(&all).connections, 1);
+}

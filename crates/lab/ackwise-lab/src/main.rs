@@ -11,13 +11,16 @@ mod elsewhere;
 mod engine_name;
 mod engines;
 mod error;
+mod input;
 #[cfg(target_os = "linux")]
 mod linux;
 mod radio;
 mod run;
 mod shards;
 mod trace;
+mod traces;
 mod tunnel_bench;
+mod written;
 
 use std::process::ExitCode;
 

@@ -1,6 +1,5 @@
 //! `run`, `report` and `scenario check` for scenarios of low-power radio.
 
-use std::fs;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -11,11 +10,12 @@ use ackwise_radio::RadioOptions;
 use ackwise_radio::scenario::{RadioReport, RadioScenario};
 use ackwise_report::TableOptions;
 use ackwise_scenario::{Engine, Filter, ScenarioError};
-use anyhow::{Context, bail};
+use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::{RenderArgs, RunArgs};
 use crate::system;
+use crate::written::Writer;
 
 /// Whether a file is meant to be a radio scenario. An unreadable file is not: its next reader
 /// reports the error.
@@ -56,19 +56,18 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
     let report = ackwise_radio::run(&scenario, &runs, &options, &done);
     bar.finish_and_clear();
     let report = report?;
+    let stopped = options.cancel.load(Ordering::Relaxed);
+    let mut writer = Writer::new(report.runs.len(), runs.len(), stopped);
     if let Some(path) = &args.output {
-        fs::write(path, report.to_json()?)
-            .with_context(|| format!("writing {}", path.display()))?;
+        writer.file(path, || Ok(report.to_json()?));
     }
-    show(&report, &args.render, format)?;
-    if options.cancel.load(Ordering::Relaxed) {
-        bail!(
-            "stopped by a signal after {} of {} runs",
-            report.runs.len(),
-            runs.len()
-        );
+    if !writer.is_whole() {
+        let (done, wanted) = (report.runs.len(), runs.len());
+        writer.take(Err(anyhow!(
+            "stopped by a signal after {done} of {wanted} runs"
+        )));
     }
-    Ok(())
+    show(&report, &args.render, format, writer)
 }
 
 /// Returns an error for an engine without radio.
@@ -104,7 +103,12 @@ fn only_simulated(args: &RunArgs) -> Result<(), BadInput> {
 }
 
 /// Prints a record and writes the requested files.
-pub fn show(report: &RadioReport, render: &RenderArgs, format: Format) -> anyhow::Result<()> {
+pub fn show(
+    report: &RadioReport,
+    render: &RenderArgs,
+    format: Format,
+    mut writer: Writer,
+) -> anyhow::Result<()> {
     if render.parquet.is_some() {
         return Err(
             BadInput::new("--parquet: a radio network has other columns")
@@ -112,18 +116,16 @@ pub fn show(report: &RadioReport, render: &RenderArgs, format: Format) -> anyhow
                 .into(),
         );
     }
-    let write = |path: &Path, text: String| {
-        fs::write(path, text).with_context(|| format!("writing {}", path.display()))
-    };
-    if let Some(path) = &render.html {
-        write(path, ackwise_radio::html(report))?;
-    }
-    if let Some(dir) = &render.csv {
-        fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
-        write(&dir.join("runs.csv"), report.runs_csv()?)?;
-    }
-    match format {
-        Format::Json => text::print(&report.to_json()?),
+    writer.take(match format {
+        Format::Json => report
+            .to_json()
+            .map_err(Into::into)
+            .and_then(|json| text::print(&json)),
         Format::Text => text::print(&ackwise_radio::table(report, &TableOptions::detect())),
+    });
+    writer.page(render, || ackwise_radio::html(report));
+    if let Some(dir) = &render.csv {
+        writer.file(&dir.join("runs.csv"), || Ok(report.runs_csv()?));
     }
+    writer.end()
 }

@@ -2,7 +2,6 @@
 
 use std::fmt::Display;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -12,14 +11,17 @@ use ackwise_radio::scenario::RadioReport;
 use ackwise_report::{AgreementResult, TableOptions};
 use ackwise_scenario::record::Report;
 use ackwise_scenario::{Engine, Filter, Scenario, ScenarioError};
-use anyhow::{Context, bail};
+use anyhow::{Context as _, bail};
 use serde::Serialize;
 
 use crate::cli::{RenderArgs, ReportArgs, RunArgs};
 use crate::engines;
+use crate::input;
 use crate::radio;
 use crate::shards;
 use crate::system;
+use crate::traces;
+use crate::written::Writer;
 
 /// Runs a scenario and shows the results.
 pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
@@ -47,12 +49,13 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
         &only,
         &mut |_| (),
     )?;
+    let stopped = || cancel.load(Ordering::Relaxed);
+    let mut writer = Writer::new(report.runs.len(), only.len(), stopped());
     if let Some(path) = &args.output {
-        fs::write(path, report.to_json()?)
-            .with_context(|| format!("writing {}", path.display()))?;
+        writer.file(path, || Ok(report.to_json()?));
     }
     let other = match args.against {
-        Some(engine) if !cancel.load(Ordering::Relaxed) => {
+        Some(engine) if !stopped() => {
             let other = engines::run(
                 engine,
                 args,
@@ -69,33 +72,40 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
     match (&other, format) {
         (Some(other), Format::Json) => {
             let agreements = ackwise_report::agreements(&report, other, &scenario);
-            text::print_json(&Both {
+            writer.take(text::print_json(&Both {
                 report: &report,
                 against: other,
                 agreements: &agreements,
-            })?;
+            }));
         }
-        _ => show(&report, &args.render, format)?,
+        _ => print(&report, format, &mut writer),
     }
+    files(&report, &args.render, &mut writer);
     if format == Format::Text {
         let expected = ackwise_report::expectations(&report, &scenario);
         if !expected.is_empty() {
-            text::print(&format!(
+            writer.take(text::print(&format!(
                 "\n{}",
                 ackwise_report::expectations_text(&expected)
-            ))?;
+            )));
         }
-        page_written(&args.render)?;
+        writer.name_page();
     }
-    let stopped = cancel.load(Ordering::Relaxed);
-    check_complete(&report, only.len(), stopped)?;
-    match &other {
-        Some(other) => {
-            check_complete(other, other_only.len(), stopped)?;
-            agree(&report, other, &scenario, format)
+    let judged = || {
+        check_complete(&report, only.len(), stopped())?;
+        match (&other, args.against) {
+            (Some(other), _) => {
+                check_complete(other, other_only.len(), stopped())?;
+                agree(&report, other, &scenario, format)
+            }
+            (None, Some(engine)) => {
+                bail!("stopped by a signal before '{engine}' ran; nothing was compared")
+            }
+            (None, None) => Ok(()),
         }
-        None => Ok(()),
-    }
+    };
+    writer.take(judged());
+    writer.end()
 }
 
 /// The scenario with the duration and draws from the arguments.
@@ -220,7 +230,7 @@ fn check_complete(report: &Report, wanted: usize, stopped: bool) -> anyhow::Resu
             report.runs.len()
         );
     }
-    if stopped {
+    if stopped && report.runs.len() < wanted {
         bail!(
             "stopped by a signal after {} of {wanted} runs",
             report.runs.len()
@@ -231,73 +241,90 @@ fn check_complete(report: &Report, wanted: usize, stopped: bool) -> anyhow::Resu
 
 /// Shows the result of an earlier run.
 pub fn report(args: &ReportArgs, format: Format) -> anyhow::Result<()> {
-    check_outputs(args.output.as_deref(), &args.render, args.result.as_deref())?;
+    let inputs = match &args.merge {
+        Some(directory) => shards::results(directory),
+        None => args.result.iter().cloned().collect(),
+    };
+    check_outputs(args.output.as_deref(), &args.render, &inputs)?;
     if let Some(directory) = &args.merge {
+        let outputs = [&args.output, &args.render.html, &args.render.parquet];
+        shards::check_beside(directory, outputs.into_iter().flatten())?;
         return merged(args, directory, format);
     }
     let path = args.result.as_deref().unwrap_or_else(|| Path::new("-"));
-    let text = fs::read_to_string(path).map_err(|e| unreadable(path, &e))?;
     let refused = |e: &dyn Display| {
         BadInput::new(format!("{}: {e}", path.display()))
             .hint("it must be what `ackwise-lab run --output` or `run --format json` wrote")
     };
+    let bytes = input::read(path, 1, |start| matches!(start, [b'{' | b' ' | b'\n'] | []))?;
+    let bytes = bytes.ok_or_else(|| refused(&"it is no JSON object"))?;
+    let text = String::from_utf8(bytes).map_err(|e| refused(&e))?;
     if let Some(report) = RadioReport::from_json(&text).map_err(|e| refused(&e))? {
-        return radio::show(&report, &args.render, format);
+        return radio::show(&report, &args.render, format, Writer::whole());
     }
     let report = Report::from_json(&text).map_err(|e| refused(&e))?;
-    show(&report, &args.render, format)?;
-    match format {
-        Format::Text => page_written(&args.render),
-        Format::Json => Ok(()),
-    }
+    show(&report, &args.render, format, Writer::whole())
 }
 
 /// Shows the merged results of a directory, and writes them as one record.
 fn merged(args: &ReportArgs, directory: &Path, format: Format) -> anyhow::Result<()> {
     let report = shards::merge(directory, args.set.as_deref())?;
+    let mut writer = Writer::whole();
     if let Some(path) = &args.output {
-        fs::write(path, report.to_json()?)
-            .with_context(|| format!("writing {}", path.display()))?;
+        writer.file(path, || Ok(report.to_json()?));
     }
-    show(&report, &args.render, format)?;
-    match format {
-        Format::Text => page_written(&args.render),
-        Format::Json => Ok(()),
-    }
+    show(&report, &args.render, format, writer)
 }
 
-fn show(report: &Report, render: &RenderArgs, format: Format) -> anyhow::Result<()> {
-    let write = |path: &Path, text: String| {
-        fs::write(path, text).with_context(|| format!("writing {}", path.display()))
-    };
-    if let Some(path) = &render.html {
-        write(path, ackwise_report::html(report))?;
+/// Prints a report and writes the requested files.
+fn show(
+    report: &Report,
+    render: &RenderArgs,
+    format: Format,
+    mut writer: Writer,
+) -> anyhow::Result<()> {
+    print(report, format, &mut writer);
+    files(report, render, &mut writer);
+    if format == Format::Text {
+        writer.name_page();
     }
+    writer.end()
+}
+
+/// Prints a report before files are written: it needs no room on a disk.
+fn print(report: &Report, format: Format, writer: &mut Writer) {
+    let outcome = match format {
+        Format::Json => report
+            .to_json()
+            .map_err(Into::into)
+            .and_then(|json| text::print(&format!("{}\n", json.trim_end()))),
+        Format::Text => text::print(&ackwise_report::table(report, &TableOptions::detect())),
+    };
+    writer.take(outcome);
+}
+
+/// Writes the requested files.
+fn files(report: &Report, render: &RenderArgs, writer: &mut Writer) {
+    writer.page(render, || ackwise_report::html(report));
     if let Some(dir) = &render.csv {
-        fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
-        write(&dir.join("runs.csv"), report.runs_csv()?)?;
-        write(&dir.join("series.csv"), report.series_csv()?)?;
-        if let Some(rows) = ackwise_report::draws_csv(report)? {
-            write(&dir.join("draws.csv"), rows)?;
+        writer.file(&dir.join("runs.csv"), || Ok(report.runs_csv()?));
+        writer.file(&dir.join("series.csv"), || Ok(report.series_csv()?));
+        match ackwise_report::draws_csv(report) {
+            Ok(Some(rows)) => {
+                writer.file(&dir.join("draws.csv"), || Ok(rows));
+            }
+            // Those of an earlier experiment do not belong to these runs.
+            Ok(None) => writer.remove(&dir.join("draws.csv")),
+            Err(error) => writer.take(Err(error.into())),
         }
     }
     if let Some(path) = &render.parquet {
-        let file = fs::File::create(path).with_context(|| format!("writing {}", path.display()))?;
-        ackwise_store::write_report(report, file)?;
+        writer.file(path, || {
+            let mut table = Vec::new();
+            ackwise_store::write_report(report, &mut table)?;
+            Ok(table)
+        });
     }
-    match format {
-        Format::Json => text::print(&format!("{}\n", report.to_json()?.trim_end())),
-        Format::Text => text::print(&ackwise_report::table(report, &TableOptions::detect())),
-    }
-}
-
-/// Tells where the page is, so that it can be opened.
-pub fn page_written(render: &RenderArgs) -> anyhow::Result<()> {
-    let Some(path) = &render.html else {
-        return Ok(());
-    };
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-    text::print(&format!("\nThe page with plots: {}\n", path.display()))
 }
 
 /// Checks scenario files: shows every mistake of every file, then the verdict.
@@ -315,7 +342,10 @@ pub fn check(files: &[PathBuf], format: Format) -> anyhow::Result<()> {
                     Some(summary) => {
                         text::print(&format!("{}: {summary}\n", checked.file.display()))?
                     }
-                    None => text::print(&format!("{}\n\n", checked.rendered.trim_end()))?,
+                    None => {
+                        let rendered = text::printable(checked.rendered.trim_end());
+                        text::print(&format!("{rendered}\n\n"))?;
+                    }
                 }
             }
         }
@@ -401,14 +431,12 @@ fn load(path: &Path) -> Result<Scenario, ScenarioError> {
     }
 }
 
-fn unreadable(path: &Path, e: &io::Error) -> BadInput {
-    BadInput::new(format!("{}: cannot be read: {e}", path.display()))
-}
-
 /// Refuses arguments that belong to other kinds of runs before a run begins.
 fn check_arguments(args: &RunArgs) -> Result<(), BadInput> {
     let render = &args.render;
-    check_outputs(args.output.as_deref(), render, Some(&args.scenario))?;
+    let inputs = traces::files(&args.scenario);
+    let inputs = [vec![args.scenario.clone()], inputs].concat();
+    check_outputs(args.output.as_deref(), render, &inputs)?;
     let engines = [Some(args.engine), args.against];
     if args.kernel.is_some() && !engines.contains(&Some(Engine::Virtual)) {
         return Err(BadInput::new("--kernel is for runs in virtual time")
@@ -430,7 +458,7 @@ fn check_arguments(args: &RunArgs) -> Result<(), BadInput> {
 fn check_outputs(
     output: Option<&Path>,
     render: &RenderArgs,
-    input: Option<&Path>,
+    inputs: &[PathBuf],
 ) -> Result<(), BadInput> {
     let mut files: Vec<PathBuf> = [output, render.html.as_deref(), render.parquet.as_deref()]
         .into_iter()
@@ -442,5 +470,24 @@ fn check_outputs(
             .map_err(|e| BadInput::new(format!("{}: cannot be made: {e}", dir.display())))?;
         files.extend(["runs.csv", "series.csv", "draws.csv"].map(|name| dir.join(name)));
     }
-    outputs::check(files.iter().map(PathBuf::as_path), input)
+    let inputs = inputs.iter().map(PathBuf::as_path);
+    outputs::check(files.iter().map(PathBuf::as_path), inputs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_after_the_last_run_stops_nothing() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../../scenarios/first-look.toml"
+        );
+        let scenario = load(Path::new(path)).expect("a scenario");
+        let report = Report::new("sim", &scenario);
+        check_complete(&report, 0, true).expect("all runs have ended");
+        let error = check_complete(&report, 1, true).expect_err("one is missing");
+        assert!(error.to_string().contains("0 of 1 runs"), "{error}");
+    }
 }

@@ -1,7 +1,8 @@
 //! `run --into` and `report --merge`: a scenario's runs on many machines.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -91,7 +92,10 @@ pub fn run(
         )?;
     }
     if let Some(error) = keeper.refused {
-        return Err(refused(error));
+        bail!(
+            "{error}: the result of a run cannot be kept\n  \
+             make room there and repeat the command: it runs what is missing"
+        );
     }
     report_outcome(into, &outcome, format, cancel.load(Ordering::Relaxed))
 }
@@ -157,10 +161,37 @@ fn report_outcome(
             outcome.failed
         );
     }
-    if stopped {
+    if stopped && outcome.present + outcome.added < outcome.runs {
         bail!("stopped by a signal; the same command runs what is missing");
     }
     Ok(())
+}
+
+/// The files in a directory of results.
+pub fn results(directory: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(directory).into_iter().flatten().flatten();
+    files.map(|file| file.path()).collect()
+}
+
+/// Refuses a new Parquet file among the results: the next merge would take it for one of them.
+pub fn check_beside<'a>(
+    directory: &Path,
+    outputs: impl IntoIterator<Item = &'a PathBuf>,
+) -> Result<(), BadInput> {
+    let folder = directory.canonicalize().ok();
+    let is_beside = |output: &Path| {
+        let parent = output.parent().filter(|it| !it.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new(".")).canonicalize().ok();
+        parent == folder && output.extension().is_some_and(|it| it == "parquet")
+    };
+    match outputs.into_iter().find(|output| is_beside(output)) {
+        Some(output) => Err(BadInput::new(format!(
+            "{}: the next --merge would take it for the result of a run",
+            output.display()
+        ))
+        .mend("name a file in another directory")),
+        None => Ok(()),
+    }
 }
 
 /// The report of all results in a directory.

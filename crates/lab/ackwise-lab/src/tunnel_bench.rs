@@ -7,11 +7,12 @@ use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
 use ackwise_rng::Probability;
 use ackwise_tunnel::Variant;
-use ackwise_tunnel::trace::{Recorded, TracedPacket, read_pcap};
+use ackwise_tunnel::trace::{Recorded, TraceError, TracedPacket, read_pcap};
 use ackwise_tunnel::trace_replay::{Outcome, ReplayConfig, replay};
 use serde::Serialize;
 
 use crate::cli::BenchArgs;
+use crate::input;
 
 /// Time after which all flows count as known, ns.
 const KNOWN_AFTER: u64 = 200_000_000;
@@ -169,10 +170,17 @@ pub fn bench(args: &BenchArgs, format: Format) -> anyhow::Result<()> {
 }
 
 fn read_capture(path: &Path) -> anyhow::Result<Vec<TracedPacket>> {
-    let file = std::fs::read(path)
-        .map_err(|e| BadInput::new(format!("{}: cannot be read: {e}", path.display())))?;
-    let trace = read_pcap(&file);
-    trace.map_err(|error| BadInput::new(format!("{}: {error}", path.display())).into())
+    let refused = |error| BadInput::new(format!("{}: {error}", path.display()));
+    let mut magic = None;
+    let file = input::read(path, 24, |start| {
+        let is_gzip = start.starts_with(&[0x1f, 0x8b]);
+        magic = read_pcap(start).err().filter(|_| !is_gzip);
+        !matches!(magic, Some(TraceError::Magic(_)))
+    })?;
+    match (file, magic) {
+        (None, Some(error)) => Err(refused(error).into()),
+        (file, _) => Ok(read_pcap(&file.unwrap_or_default()).map_err(refused)?),
+    }
 }
 
 fn table(report: &Report) -> String {

@@ -69,6 +69,18 @@ fn scenarios_and_results() {
         &["report", dir.path().to_str().unwrap()],
         &["cannot be read"],
     );
+    // These have no end.
+    LAB.refuses(
+        &["report", "/dev/zero"],
+        &["/dev/zero: it is no JSON object"],
+    );
+    LAB.refuses(&["tunnel-bench", "--pcap", "/dev/zero"], &["/dev/zero: "]);
+    let raw = file(
+        "raw.toml",
+        "[scenario]\nname = \"\\u001b[31m\"\nno = \"\u{1b}[31m\"\n",
+    );
+    let run = LAB.run(&["run", &raw]);
+    assert!(run.code == 2 && !run.err.contains('\u{1b}'), "{}", run.err);
 }
 
 /// A result file is neither read nor overwritten, and no option is ignored.
@@ -89,12 +101,25 @@ fn no_file_is_overwritten_and_no_option_ignored() {
     let ran = LAB.run(&[&run[..], &["--output", &record]].concat());
     assert_eq!(ran.code, 0, "{}", ran.err);
     let written = fs::read_to_string(&record).unwrap();
+    let mut piped = LAB.command();
+    let piped = piped.args(["report", "-"]).write_stdin(written.as_str());
+    let piped = Ended::of(&piped.output().unwrap());
+    assert_eq!((piped.code, piped.err.as_str()), (0, ""));
+    assert_eq!(piped.out, LAB.run(&["report", &record]).out);
+    // The draws of another experiment do not stay beside other runs.
+    let tables = path("csv");
+    fs::create_dir(&tables).unwrap();
+    fs::write(path("csv/draws.csv"), "of another experiment").unwrap();
+    assert_eq!(LAB.run(&["report", &record, "--csv", &tables]).code, 0);
+    assert!(!fs::exists(path("csv/draws.csv")).unwrap());
+    assert!(fs::exists(path("csv/runs.csv")).unwrap());
     LAB.refuses(
         &["report", &record, "--html", &record],
         &["r.json", "is what is read"],
     );
     assert_eq!(fs::read_to_string(&record).unwrap(), written);
-    let refused: [(&[&str], &str); 6] = [
+    let refused: [(&[&str], &str); 7] = [
+        (&["--output", "-"], "/dev/stdout"),
         (&["--html", &other, "--output", &other], "two outputs"),
         (&["--shard", "1/2", "--output", &other], "--shard"),
         (&["--shard", "1/2", "--csv", &other], "--shard"),
@@ -110,6 +135,60 @@ fn no_file_is_overwritten_and_no_option_ignored() {
     LAB.refuses(&["trace", "lte", "--format", "json"], &["--format json"]);
     LAB.refuses(&["tunnel-bench", "--pcap", &other], &["cannot be read"]);
     assert!(!fs::exists(&other).unwrap());
+}
+
+/// Traces and stored results are inputs as well.
+#[test]
+fn no_trace_and_no_stored_result_is_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let scenarios = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../scenarios");
+    let text = fs::read_to_string(format!("{scenarios}/first-look.toml")).unwrap();
+    let (scenario, results) = (path("s.toml"), path("results"));
+    let arm =
+        "[[arm]]\nname = \"varying\"\nchange = { link.x.up.rate = { trace = \"t.trace\" } }\n";
+    fs::write(&scenario, format!("{text}\n{arm}")).unwrap();
+    fs::write(path("t.trace"), "kept").unwrap();
+    let trace = path("t.trace");
+    for option in ["--output", "--html", "--parquet"] {
+        LAB.refuses(
+            &["run", &scenario, option, &trace],
+            &["t.trace: it is what is read"],
+        );
+    }
+    assert_eq!(fs::read_to_string(&trace).unwrap(), "kept");
+
+    fs::write(&scenario, &text).unwrap();
+    let run = [
+        "run",
+        scenario.as_str(),
+        "--duration",
+        "100ms",
+        "--into",
+        &results,
+    ];
+    let ran = LAB.run(&run);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let stored = fs::read_dir(&results)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    let before = fs::read(&stored).unwrap();
+    let merge = ["report", "--merge", &results];
+    for option in ["--output", "--parquet"] {
+        let all = [option, stored.to_str().unwrap()];
+        LAB.refuses(&[&merge[..], &all].concat(), &["it is what is read"]);
+        let new = format!("{results}/all.parquet");
+        let all = [option, new.as_str()];
+        LAB.refuses(
+            &[&merge[..], &all].concat(),
+            &["all.parquet", "another directory"],
+        );
+    }
+    assert_eq!(fs::read(&stored).unwrap(), before);
+    assert_eq!(LAB.run(&merge).code, 0);
 }
 
 /// The results are complete even if nobody reads the progress.

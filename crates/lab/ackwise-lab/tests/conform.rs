@@ -189,4 +189,40 @@ fn what_is_not_there_is_refused() {
         &["conform", "--setup", "/no/such/rules.sh"],
         &["/no/such/rules.sh"],
     );
+
+    // Nothing is judged before it is clear that the results can be written.
+    let dir = tempfile::tempdir().expect("a directory");
+    let script = dir.path().join("rules.sh");
+    std::fs::write(&script, "true\n").expect("a file");
+    let (script, dir) = (
+        script.to_str().expect("UTF-8"),
+        dir.path().to_str().expect("UTF-8"),
+    );
+    LAB.refuses(
+        &["conform", "--setup", script, "--html", script],
+        &["rules.sh: it is what is read"],
+    );
+    assert_eq!(std::fs::read_to_string(script).expect("a file"), "true\n");
+    let device = ["conform", "--device", "contract-queue"];
+    LAB.refuses(
+        &[&device[..], &["--html", dir]].concat(),
+        &["cannot be written"],
+    );
+    LAB.refuses(
+        &[&device[..], &["--pcap", script]].concat(),
+        &["rules.sh: cannot be made", "--pcap takes a directory"],
+    );
+}
+
+#[test]
+fn a_page_that_cannot_be_written_does_not_hide_the_table() {
+    let device = ["conform", "--device", "contract-queue", "--case", "plain"];
+    let run = LAB.run(&[&device[..], &["--html", "/dev/full"]].concat());
+    assert_eq!(run.code, 1, "{}", run.err);
+    assert!(
+        run.err.contains("/dev/full: cannot be written"),
+        "{}",
+        run.err
+    );
+    assert!(run.out.contains("contract-queue"), "{}", run.out);
 }

@@ -23,6 +23,33 @@ impl Comparison {
         !self.mixed && rows.all(|row| row.value(Metric::CompletionP50).is_some())
     }
 
+    /// The least and the greatest number of seeds of a row; they differ if runs are missing.
+    pub(crate) fn seeds(&self) -> Option<(usize, usize)> {
+        let rows = self.groups.iter().flat_map(|group| &group.rows);
+        let counts = || rows.clone().map(|row| row.runs);
+        Some((counts().min()?, counts().max()?))
+    }
+
+    /// What tables say about the seeds of their rows; nothing if each row has one.
+    pub(crate) fn seeds_text(&self) -> Option<String> {
+        match self.seeds()? {
+            (_, 0..=1) => None,
+            (least, most) if least == most => Some(format!("{most} seeds")),
+            (least, most) => Some(format!("{least} to {most} seeds (some runs are missing)")),
+        }
+    }
+
+    /// The name of a row's arm in tables, with its number of seeds if others have more.
+    pub(crate) fn arm_title(&self, row: &Row) -> String {
+        match self.seeds() {
+            Some((_, most)) if row.runs < most => {
+                let plural = if row.runs == 1 { "" } else { "s" };
+                format!("{} ({} seed{plural})", row.arm, row.runs)
+            }
+            _ => row.arm.clone(),
+        }
+    }
+
     /// The number of columns to skip: the first two columns of tables are goodput and its ratio.
     pub(crate) fn goodput_columns_to_skip(&self) -> usize {
         if self.only_completes() { 2 } else { 0 }

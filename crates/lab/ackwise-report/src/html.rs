@@ -35,7 +35,7 @@ pub fn html(report: &Report) -> String {
             ("expectations", &expectations_html(report)),
             ("errors", &errors_html(report)),
             ("environment", &environment_html(report)),
-            ("notes", &notes_html(report)),
+            ("notes", &notes_html(report, &comparison)),
             ("scenario", &escape(&report.scenario.text)),
         ],
     );
@@ -278,8 +278,9 @@ fn table_html(comparison: &Comparison) -> String {
             };
             let _ = write!(
                 html,
-                "<tr data-arm=\"{arm}\"><th scope=\"row\"><i class=\"swatch\"></i>{arm}{mark}</th>",
-                arm = escape(&row.arm)
+                "<tr data-arm=\"{arm}\"><th scope=\"row\"><i class=\"swatch\"></i>{title}{mark}</th>",
+                arm = escape(&row.arm),
+                title = escape(&comparison.arm_title(row))
             );
             for column in &used {
                 // Only numbers and our own words, so there is nothing to escape.
@@ -393,17 +394,15 @@ fn environment_html(report: &Report) -> String {
         .collect()
 }
 
-fn notes_html(report: &Report) -> String {
+fn notes_html(report: &Report, comparison: &Comparison) -> String {
     let mut notes: Vec<String> = vec![
         "Data segments and ACKs are counted on the wire, behind the datapath; RTT is what the \
          sender measured."
             .to_owned(),
     ];
-    let seeds: std::collections::BTreeSet<u64> = report.runs.iter().map(|run| run.seed).collect();
-    if seeds.len() > 1 {
+    if let Some(seeds) = comparison.seeds_text() {
         notes.push(format!(
-            "Numbers are medians over {} seeds, ± half the range; ratios are formed seed by seed.",
-            seeds.len()
+            "Numbers are medians over {seeds}, ± half the range; ratios are formed seed by seed."
         ));
     } else if report.engine == "live" {
         notes.push(

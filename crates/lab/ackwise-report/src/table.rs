@@ -9,7 +9,7 @@ use comfy_table::{
     Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets::NOTHING,
 };
 
-use crate::compare::{Group, Row, Stat, compare, failed};
+use crate::compare::{Comparison, Group, Row, Stat, compare, failed};
 use crate::draws_text::draws_text;
 use crate::format::{change, factor, grouped, percent, short};
 
@@ -203,7 +203,9 @@ pub fn table(report: &Report, options: &TableOptions) -> String {
     let points: BTreeSet<Option<u32>> = report.runs.iter().map(|run| run.draw).collect();
     match drawn {
         // The distributions of a single arm say nothing.
-        Some(text) if points.len() > MAX_LISTED_POINTS && arms.len() != 1 => text + &legend(report),
+        Some(text) if points.len() > MAX_LISTED_POINTS && arms.len() != 1 => {
+            text + &legend(report, &compare(report))
+        }
         Some(text) => format!("{}\n{text}", comparison_table(report, options)),
         None => comparison_table(report, options),
     }
@@ -245,14 +247,14 @@ fn comparison_table(report: &Report, options: &TableOptions) -> String {
         if index > 0 {
             table.add_row(vec![Cell::new("")]);
         }
-        add_group(&mut table, group, &used);
+        add_group(&mut table, &comparison, group, &used);
     }
     let mut text = String::new();
     for line in table.lines() {
         text.push_str(line.trim_end());
         text.push('\n');
     }
-    text.push_str(&legend(report));
+    text.push_str(&legend(report, &comparison));
     let nodes = crate::nodes_table(report);
     if !nodes.is_empty() {
         text.push('\n');
@@ -280,14 +282,14 @@ fn alignment(column: usize) -> CellAlignment {
     }
 }
 
-fn add_group(table: &mut Table, group: &Group, used: &[&Column]) {
+fn add_group(table: &mut Table, comparison: &Comparison, group: &Group, used: &[&Column]) {
     for (index, row) in group.rows.iter().enumerate() {
         let title = if index == 0 {
             group.title()
         } else {
             String::new()
         };
-        let mut arm = row.arm.clone();
+        let mut arm = comparison.arm_title(row);
         if row.failed > 0 {
             arm.push_str(" !");
         }
@@ -311,15 +313,11 @@ fn add_group(table: &mut Table, group: &Group, used: &[&Column]) {
     }
 }
 
-fn legend(report: &Report) -> String {
-    let mut seeds: Vec<u64> = report.runs.iter().map(|run| run.seed).collect();
-    seeds.sort_unstable();
-    seeds.dedup();
+fn legend(report: &Report, comparison: &Comparison) -> String {
     let mut text = String::new();
-    if seeds.len() > 1 {
+    if let Some(seeds) = comparison.seeds_text() {
         text.push_str(&format!(
-            "\nMedian over {} seeds; ± half the range. Ratios are formed seed by seed.\n",
-            seeds.len()
+            "\nMedian over {seeds}; ± half the range. Ratios are formed seed by seed.\n"
         ));
     }
     let bad: Vec<String> = report

@@ -109,6 +109,29 @@ fn ratios_are_formed_seed_by_seed_and_failures_are_shown() {
     assert_eq!((trust.tone, trust.figure.as_str()), (Tone::Bad, "2 of 18"));
 }
 
+/// After a signal, or while other machines have not ended, some seeds are missing.
+#[test]
+fn rows_of_fewer_seeds_say_so() {
+    let mut report = record(&scenario("lossy"));
+    let whole = plain(&report);
+    assert!(
+        whole.contains("Median over 6 seeds; ±") && !whole.contains("seeds)"),
+        "{whole}"
+    );
+    report.runs.retain(|run| match run.arm.as_str() {
+        "baseline" => true,
+        "adaptive" => run.seed <= 4,
+        _ => run.seed == 1,
+    });
+    for text in [plain(&report), html(&report)] {
+        let said = text.replace("medians", "median").to_lowercase();
+        assert!(said.contains("median over 1 to 6 seeds"), "{text}");
+        assert!(text.contains("adaptive (4 seeds)"), "{text}");
+        assert!(text.contains("every-n-16 (1 seed)"), "{text}");
+        assert!(!text.contains("baseline ("), "{text}");
+    }
+}
+
 #[test]
 fn a_title_tells_values_of_the_same_key_apart() {
     let text = scenario("symmetric").source.text;

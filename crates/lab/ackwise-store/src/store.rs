@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -150,11 +151,13 @@ impl Store {
         // Normal permissions, because other users read the directory, too.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let partial = builder
+        let mut bytes = Vec::new();
+        table::write(&report, metadata, &mut bytes)?;
+        let mut partial = builder
             .tempfile_in(&self.directory)
             .map_err(io(&self.directory))?;
-        table::write(&report, metadata, partial.as_file())?;
-        partial.as_file().sync_all().map_err(io(partial.path()))?;
+        partial.write_all(&bytes).map_err(io(&to))?;
+        partial.as_file().sync_all().map_err(io(&to))?;
         partial.persist(&to).map_err(|e| io(&to)(e.error))?;
         Ok(())
     }

@@ -4,6 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::io::{self, Write};
 
+use crate::text;
+
 /// The command succeeded.
 pub const EXIT_OK: u8 = 0;
 /// The request was valid, but failed.
@@ -78,6 +80,7 @@ pub fn print(program: &str, error: &anyhow::Error) {
             message.push_str(&cause);
         }
     }
+    let text = text::printable(&text);
     // The exit code reports the error even if nobody can read the message.
     let _ = write!(io::stderr().lock(), "{}", crate::journal::error(&text));
 }

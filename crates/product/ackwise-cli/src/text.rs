@@ -1,5 +1,6 @@
 //! Text for a person on a terminal: aligned columns, rounded numbers.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
@@ -95,7 +96,9 @@ fn scaled(n: f64, step: f64, units: &[&str]) -> String {
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e.into()),
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+            Err(anyhow::Error::new(e).context("standard output: cannot be written"))
+        }
         _ => Ok(()),
     }
 }
@@ -112,6 +115,19 @@ pub fn note(line: &str) {
 /// If the value cannot be converted to JSON, or standard output cannot be written.
 pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     print(&format!("{}\n", serde_json::to_string_pretty(value)?))
+}
+
+/// Escapes control characters, such as those with which a file could change the terminal.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let is_raw = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if !text.contains(is_raw) {
+        return Cow::Borrowed(text);
+    }
+    let escaped = text.chars().map(|c| match is_raw(c) {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    });
+    Cow::Owned(escaped.collect())
 }
 
 /// Returns whether somebody watches standard error.
@@ -141,6 +157,12 @@ mod tests {
         assert_eq!(bytes(17), "17 B");
         assert_eq!(micros(850.0), "850 µs");
         assert_eq!(micros(24_900.0), "24.9 ms");
+    }
+
+    #[test]
+    fn a_file_cannot_change_the_terminal() {
+        assert_eq!(printable("a\tb\nµ"), "a\tb\nµ");
+        assert_eq!(printable("\u{1b}[31mred"), "\\u{1b}[31mred");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fs;
 
 use ackwise_cli::error::BadInput;
+use ackwise_cli::outputs::{self, Results};
 use ackwise_cli::{Format, text};
 use ackwise_conform::{
     BUILT_IN, Between, BuiltIn, Device, DeviceReport, Document, Error, Level, Outcome, Place,
@@ -12,7 +13,7 @@ use ackwise_conform::{
 use ackwise_engines::command;
 use ackwise_engines::virt::KernelChoice;
 use ackwise_report::parts::{Page, escape};
-use anyhow::{Context, bail};
+use anyhow::bail;
 
 use super::cli::ConformArgs;
 
@@ -22,6 +23,7 @@ pub fn conform(args: &ConformArgs, format: Format) -> anyhow::Result<()> {
         return list(format);
     }
     let schedule = Schedule::new(&chosen(&args.cases)?);
+    check_outputs(args)?;
     let requested_devices = requested_devices(args)?;
     if requested_devices.is_empty() {
         let error = BadInput::new("there is no device to judge")
@@ -55,7 +57,30 @@ pub fn conform(args: &ConformArgs, format: Format) -> anyhow::Result<()> {
             document.not_run(name, why);
         }
     }
-    show(&document, args, format)?;
+    let mut results = Results::default();
+    show(&document, args, format, &mut results);
+    results.take(verdict(args, &document, &unsafe_devices));
+    results.end()
+}
+
+/// Checks that the outputs are writable and replace no input, before all cases run in vain.
+fn check_outputs(args: &ConformArgs) -> Result<(), BadInput> {
+    outputs::check(args.html.as_deref(), args.setup.as_deref())?;
+    let Some(directory) = &args.pcap else {
+        return Ok(());
+    };
+    fs::create_dir_all(directory).map_err(|error| {
+        BadInput::new(format!("{}: cannot be made: {error}", directory.display()))
+            .mend("--pcap takes a directory for the captures")
+    })
+}
+
+/// Returns an error if a device could not be judged, or fails what it must pass.
+fn verdict(
+    args: &ConformArgs,
+    document: &Document,
+    unsafe_devices: &[String],
+) -> anyhow::Result<()> {
     if !document.broken.is_empty() {
         let broken: Vec<_> = document.broken.iter().map(|it| it.name.as_str()).collect();
         bail!(
@@ -174,7 +199,15 @@ fn here(
     run(device, schedule, captures.as_deref())
 }
 
-fn show(document: &Document, args: &ConformArgs, format: Format) -> anyhow::Result<()> {
+fn show(document: &Document, args: &ConformArgs, format: Format, results: &mut Results) {
+    results.take(match format {
+        Format::Json => text::print_json(document),
+        Format::Text => {
+            let right = [false, false, true, true, true, true, true];
+            let table = text::columns(&document.rows(), &right);
+            text::print(&format!("{table}{}", document.details()))
+        }
+    });
     if let Some(path) = &args.html {
         let page = Page {
             title: "ACK conformance",
@@ -183,15 +216,7 @@ fn show(document: &Document, args: &ConformArgs, format: Format) -> anyhow::Resu
             version: env!("CARGO_PKG_VERSION"),
             ..Page::default()
         };
-        fs::write(path, page.html()).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    match format {
-        Format::Json => text::print_json(document),
-        Format::Text => {
-            let right = [false, false, true, true, true, true, true];
-            let table = text::columns(&document.rows(), &right);
-            text::print(&format!("{table}{}", document.details()))
-        }
+        results.write(path, page.html());
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ackwise_cli::error::BadInput;
-use ackwise_cli::{Format, text};
+use ackwise_cli::{Format, outputs, text};
 use ackwise_engines::{live, virt};
 use ackwise_radio::RadioOptions;
 use ackwise_radio::scenario::{RadioReport, RadioScenario, RadioSpec};
@@ -128,10 +128,7 @@ fn finish(mut failures: Vec<Error>, engines: &Engines) -> anyhow::Result<()> {
 }
 
 fn write_pages(dir: &Path, reports: &[PaperReport]) -> anyhow::Result<()> {
-    let write = |name: &str, text: String| {
-        let path = dir.join(name);
-        fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
-    };
+    let write = |name: &str, text: String| outputs::write(&dir.join(name), text);
     for report in reports {
         write(&format!("{}.html", report.name), experiments_html(report))?;
     }

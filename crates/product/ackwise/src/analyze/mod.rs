@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use ackwise_analyze::{Analysis, Analyzer, CaptureError, Options, read};
 use ackwise_cli::error::BadInput;
-use ackwise_cli::{Format, outputs, policy, text};
-use anyhow::Context;
+use ackwise_cli::outputs::{self, Results};
+use ackwise_cli::{Format, policy, text};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
@@ -45,21 +45,21 @@ pub fn analyze(args: &AnalyzeArgs, format: Format) -> anyhow::Result<()> {
         .iter()
         .map(|file| one(file, &options))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    if let Some(path) = &args.html {
-        std::fs::write(path, page::page(&findings))
-            .with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    if let Some(path) = &args.csv {
-        std::fs::write(path, csv::flows(&findings))
-            .with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    match format {
+    let mut results = Results::default();
+    results.take(match format {
         Format::Json => text::print_json(&Findings { files: &findings }),
         Format::Text => {
             let pages: Vec<_> = findings.iter().map(table::text).collect();
             text::print(&pages.join("\n"))
         }
+    });
+    if let Some(path) = &args.html {
+        results.write(path, page::page(&findings));
     }
+    if let Some(path) = &args.csv {
+        results.write(path, csv::flows(&findings));
+    }
+    results.end()
 }
 
 /// Refuses combinations of files that cannot be read or written together, before any is opened.

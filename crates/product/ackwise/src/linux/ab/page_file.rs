@@ -2,17 +2,21 @@
 //! experiment is over.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use ackwise_cli::error::BadInput;
+
+/// What a new file says until the experiment is over, also if the program is killed.
+const UNFINISHED: &str = "<!DOCTYPE html>\n<meta charset=\"utf-8\">\n\
+    <p>This experiment has not ended. If ackwise was killed, run it again.</p>\n";
 
 /// A file that stays unchanged until the page is written. A file that was created for the page is
 /// removed if no page is written.
 #[derive(Debug)]
 pub struct PageFile {
     file: File,
-    /// The path of the file, while it is newly created and empty.
+    /// The path of the file, while it is new and has no results.
     made: Option<PathBuf>,
 }
 
@@ -31,6 +35,15 @@ impl PageFile {
             }
             Err(error) => Err(error),
         };
+        let opened = opened.and_then(|(mut file, made)| {
+            if made.is_some() {
+                file.write_all(UNFINISHED.as_bytes()).inspect_err(|_| {
+                    // It would stay without a page.
+                    let _ = std::fs::remove_file(path);
+                })?;
+            }
+            Ok((file, made))
+        });
         let (file, made) = opened.map_err(|error| {
             BadInput::new(format!(
                 "--html {}: cannot be written: {error}",
@@ -45,6 +58,7 @@ impl PageFile {
     pub fn write(mut self, page: &str) -> io::Result<()> {
         self.made = None;
         self.file.set_len(0)?;
+        self.file.rewind()?;
         self.file.write_all(page.as_bytes())
     }
 }
@@ -55,7 +69,33 @@ impl Drop for PageFile {
             && let Err(error) = std::fs::remove_file(&path)
         {
             // Privileges are dropped by now, perhaps including the right to remove the file.
-            tracing::warn!("{} stays, and is empty: {error}", path.display());
+            tracing::warn!("{} stays, without results: {error}", path.display());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_page_says_that_its_experiment_has_not_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ab.html");
+        let read = || fs::read_to_string(&path).unwrap();
+        let page = PageFile::open(&path).unwrap();
+        // Nothing is called when the program is killed now.
+        assert!(read().contains("has not ended"), "{}", read());
+        page.write("results").unwrap();
+        assert_eq!(read(), "results");
+        // An earlier page stays until there is another one.
+        drop(PageFile::open(&path).unwrap());
+        assert_eq!(read(), "results");
+        PageFile::open(&path).unwrap().write("more").unwrap();
+        assert_eq!(read(), "more");
+        fs::remove_file(&path).unwrap();
+        drop(PageFile::open(&path).unwrap());
+        assert!(!path.exists());
     }
 }
