@@ -153,6 +153,11 @@ fn quantity(text: &str, dimension: &Dimension) -> Result<(f64, &'static str), St
     if let Some((name, factor)) = dimension.units.iter().find(|(name, _)| *name == unit) {
         return Ok((number * factor, name));
     }
+    if let Some(rate) = of_bytes(number, unit, dimension) {
+        return Err(format!(
+            "unknown unit '{unit}': a rate is given in bits, and bytes have 8 each; write \"{rate}\""
+        ));
+    }
     let meant = ALIASES
         .iter()
         .find(|(alias, _)| *alias == unit.to_lowercase())
@@ -169,6 +174,17 @@ fn quantity(text: &str, dimension: &Dimension) -> Result<(f64, &'static str), St
         Some(name) => format!("unknown unit '{unit}'; did you mean '{name}'?"),
         None => format!("unknown unit '{unit}'; {what} is given in {listed}"),
     })
+}
+
+/// The same rate in bits, for one that is given in bytes: `MB/s`, `kBps`.
+fn of_bytes(number: f64, unit: &str, dimension: &Dimension) -> Option<String> {
+    let prefix = unit
+        .strip_suffix("B/s")
+        .or_else(|| unit.strip_suffix("Bps"))?;
+    let bits = format!("{}bit/s", prefix.replace('K', "k"));
+    let known = |(name, _): &&(&str, f64)| *name == bits;
+    let (name, _) = dimension.units.iter().find(known)?;
+    Some(format!("{} {name}", number * 8.0))
 }
 
 /// Parses a rate in bits per second, from 1 bit/s to 1 Tbit/s.
@@ -314,6 +330,22 @@ mod tests {
         assert_eq!(probability("1.5 %"), Ok(0.015));
         assert_eq!(queue("1 packet"), Ok(QueueLimit::Packets(1)));
         assert_eq!(queue("64 KiB"), Ok(QueueLimit::Bytes(65536)));
+    }
+
+    #[test]
+    fn a_rate_in_bytes_is_eight_times_as_many_bits() {
+        for (text, bits) in [
+            ("5 MB/s", "\"40 Mbit/s\""),
+            ("2.5kB/s", "\"20 kbit/s\""),
+            ("3 KBps", "\"24 kbit/s\""),
+            ("1 GB/s", "\"8 Gbit/s\""),
+            ("100 B/s", "\"800 bit/s\""),
+        ] {
+            let error = rate(text).unwrap_err();
+            assert!(error.contains(bits), "{text}: {error}");
+        }
+        assert!(rate("5 Mb/s").unwrap_err().contains("'Mbit/s'"));
+        assert!(size("5 MB/s").unwrap_err().contains("a size is given in"));
     }
 
     #[test]
