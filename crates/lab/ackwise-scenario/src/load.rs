@@ -146,7 +146,7 @@ fn leave_out_idle_flows(scenario: &mut Scenario) {
 }
 
 /// The replacements of each `zip`.
-fn zipped<'a>(top: &Section<'a>) -> Vec<Vec<Replacement<'a>>> {
+pub(crate) fn zipped<'a>(top: &Section<'a>) -> Vec<Vec<Replacement<'a>>> {
     let Some((table, span)) = top.table("sweep") else {
         return Vec::new();
     };
@@ -166,30 +166,41 @@ fn apply_point(tree: &mut Table, point: &DrawnPoint, errors: &RefCell<Collector>
     }
 }
 
-fn sweep_table(tree: &Table) -> Option<&Table> {
+pub(crate) fn sweep_table(tree: &Table) -> Option<&Table> {
     match &tree.get("sweep")?.kind {
         Kind::Table(table) => Some(table),
         _ => None,
     }
 }
 
-/// The `[[arm]]` whose name is at `span`.
-fn arm_table<'a>(tree: &'a Table, span: &Span) -> Option<&'a Table> {
-    let Kind::Array(items) = &tree.get("arm")?.kind else {
-        return None;
+/// All `[[arm]]` tables.
+pub(crate) fn arm_tables(tree: &Table) -> impl Iterator<Item = &Table> {
+    let items = match tree.get("arm").map(|value| &value.kind) {
+        Some(Kind::Array(items)) => items.as_slice(),
+        _ => &[],
     };
-    items.iter().find_map(|item| match &item.kind {
-        Kind::Table(table) if table.get("name")?.span == *span => Some(table),
+    items.iter().filter_map(|item| match &item.kind {
+        Kind::Table(table) => Some(table),
         _ => None,
     })
 }
 
+/// The `[[arm]]` whose name is at `span`.
+pub(crate) fn arm_table<'a>(tree: &'a Table, span: &Span) -> Option<&'a Table> {
+    let named = |table: &&Table| table.get("name").is_some_and(|name| name.span == *span);
+    arm_tables(tree).find(named)
+}
+
+/// The table `change` of an arm.
+pub(crate) fn changes_of(arm: &Table) -> Option<&Table> {
+    match &arm.get("change")?.kind {
+        Kind::Table(changes) => Some(changes),
+        _ => None,
+    }
+}
+
 fn apply_changes(tree: &mut Table, arm: &Table, errors: &RefCell<Collector>) {
-    let Some(Value {
-        kind: Kind::Table(changes),
-        ..
-    }) = arm.get("change")
-    else {
+    let Some(changes) = changes_of(arm) else {
         return;
     };
     for change in replacements(changes) {

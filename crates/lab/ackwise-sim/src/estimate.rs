@@ -30,25 +30,25 @@ pub(crate) struct Estimate {
 }
 
 /// Refuses queue disciplines that only a kernel has.
-fn of_the_kernel(scenario: &Scenario) -> Result<(), SimError> {
+fn of_the_kernel(scenario: &Scenario, seen: &Scenario, spec: &RunSpec) -> Result<(), SimError> {
     let is = |direction: &Direction| {
         let queue = direction.queue.as_ref();
         queue.is_some_and(|queue| queue.cake.is_some())
     };
-    for link in &scenario.links {
+    for link in &seen.links {
         for (way, direction) in [("forward", &link.forward), ("reverse", &link.reverse)] {
             if is(direction) {
                 let path = format!("link.{}.{way}.queue.discipline", link.name);
                 let what = "has a queue discipline that the simulator has no model of; use `--on \
                             virtual`";
-                return Err(SimError::at(scenario, &path, &link.name, what));
+                return Err(SimError::in_run(scenario, spec, &path, &link.name, what));
             }
         }
     }
     Ok(())
 }
 
-/// Refuses runs that exceed a limit.
+/// Refuses runs that have no model or exceed a limit.
 pub(crate) fn check(
     scenario: &Scenario,
     runs: &[RunSpec],
@@ -57,9 +57,10 @@ pub(crate) fn check(
 ) -> Result<(), SimError> {
     let mut largest: Option<(f64, &RunSpec)> = None;
     for spec in runs {
-        let scenario = scenario.at(spec)?;
-        of_the_kernel(&scenario)?;
-        let estimate = estimate(&scenario, spec)?;
+        let seen = scenario.at(spec)?;
+        build::check::run(scenario, &seen, spec)?;
+        of_the_kernel(scenario, &seen, spec)?;
+        let estimate = estimate(&seen, spec)?;
         if estimate.events > options.max_events as f64 {
             return Err(SimError::TooLarge {
                 run: spec.id.clone(),

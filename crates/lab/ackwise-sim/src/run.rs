@@ -62,7 +62,7 @@ fn checked(
     runs: &[RunSpec],
     options: &RunOptions,
 ) -> Result<rayon::ThreadPool, SimError> {
-    build::check(scenario, runs)?;
+    build::check::policies(scenario)?;
     own_policy::check(scenario, &options.policies)?;
     let pool = pool(options.jobs, runs.len())?;
     estimate::check(scenario, runs, options, pool.current_num_threads())?;

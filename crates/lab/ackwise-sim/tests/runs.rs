@@ -626,3 +626,69 @@ fn the_goodput_of_what_starves_is_over_the_whole_time() {
     let unfinished = of(&stalls, &sized);
     assert_eq!(unfinished.totals.duration_s, whole.totals.duration_s);
 }
+
+/// What the file asks for only in some runs is refused, too, where these get it from.
+#[test]
+fn what_only_some_runs_ask_for_is_refused() {
+    let swept = |path: &str, values: &str| format!("[sweep]\n{path} = [{values}]\n");
+    let changed = |change: &str| {
+        format!("[[arm]]\nname = \"baseline\"\n[[arm]]\nname = \"b\"\nchange = {{ {change} }}\n")
+    };
+    let zipped = "[sweep]\nzip = { flow.bulk.socket.mptcp = [false, true],\n\
+                  link.wan.forward.rate = [\"5 Mbit/s\", \"6 Mbit/s\"] }\n";
+    let drawn = "[sweep.draw]\nn = 2\nflow.bulk.socket.send_buffer = \
+                 { choice = [\"64 KiB\", \"1 MiB\"] }\n";
+    for (more, wanted, said) in [
+        (
+            swept("flow.bulk.socket.mptcp", "false, true"),
+            "socket.mptcp =",
+            "Multipath",
+        ),
+        (
+            swept("record.capture", "false, true"),
+            "record.capture",
+            "'capture'",
+        ),
+        (
+            swept("link.wan.offload", "false, true"),
+            "wan.offload",
+            "offloads",
+        ),
+        (
+            swept("flow.bulk.socket.send_buffer", "\"64 KiB\""),
+            "send_buffer =",
+            "receive_buffer",
+        ),
+        (
+            swept("flow.bulk.cc", "\"reno\", \"dctcp\""),
+            "flow.bulk.cc",
+            "dctcp",
+        ),
+        (
+            changed("node.sender.sysctl.\"net.ipv4.tcp_sack\" = \"0\""),
+            "tcp_sack",
+            "no kernel",
+        ),
+        (
+            changed("\"flow.*.socket.mptcp\" = true"),
+            "socket.mptcp",
+            "Multipath",
+        ),
+        (zipped.to_owned(), "socket.mptcp =", "Multipath"),
+        (drawn.to_owned(), "send_buffer =", "receive_buffer"),
+    ] {
+        let text = [NETWORK, BULK, &more].concat();
+        let line = 1 + text.lines().position(|line| line.contains(wanted)).unwrap();
+        let error = refused(&[NETWORK, BULK, &more], &RunOptions::default());
+        let place = format!("test.toml:{line}:");
+        assert!(error.contains(&place) && error.contains(said), "{error}");
+    }
+    // A run without it is fine.
+    let options = RunOptions {
+        only: vec!["baseline/cubic/1".to_owned()],
+        ..RunOptions::default()
+    };
+    let parts = [NETWORK, BULK, &changed("flow.bulk.socket.mptcp = true")];
+    let done = run(&scenario(&parts), &options, &mut |_| {});
+    assert!(done.is_ok_and(|report| report.runs.len() == 1));
+}
