@@ -692,3 +692,63 @@ fn what_only_some_runs_ask_for_is_refused() {
     let done = run(&scenario(&parts), &options, &mut |_| {});
     assert!(done.is_ok_and(|report| report.runs.len() == 1));
 }
+
+/// Shares of different lines are not added.
+#[test]
+fn the_share_of_the_uplink_is_that_of_one_line() {
+    let flow = |name: &str, from: &str, to: &str| {
+        format!("[[flow]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\napp = \"bulk\"\n")
+    };
+    let link = |name: &str, between: &str, up: &str| {
+        format!(
+            "[[link]]\nname = \"{name}\"\nbetween = [{between}]\n\
+             forward = {{ rate = \"20 Mbit/s\", delay = \"10 ms\", queue = \"50 packets\" }}\n\
+             reverse = {{ rate = \"{up}\", delay = \"10 ms\", queue = \"50 packets\" }}\n"
+        )
+    };
+    let head = |nodes: &[&str]| {
+        let nodes = nodes
+            .iter()
+            .map(|node| format!("[[node]]\nname = \"{node}\"\n"));
+        let nodes: String = nodes.collect();
+        format!("[scenario]\nname = \"t\"\nduration = \"2 s\"\n{nodes}")
+    };
+    let shares = |parts: &[&str]| {
+        let run = report(&scenario(parts), 1).runs.remove(0);
+        let share = |part: &ackwise_scenario::record::Traffic| part.uplink_share.unwrap();
+        let flows: Vec<f64> = run.flows.iter().map(|flow| share(&flow.traffic)).collect();
+        (share(&run.totals), flows)
+    };
+    // Two pairs, each with an uplink of its own.
+    let (all, each) = shares(&[
+        &head(&["a", "b", "c", "d"]),
+        &link("one", "\"a\", \"b\"", "800 kbit/s"),
+        &link("two", "\"c\", \"d\"", "800 kbit/s"),
+        &flow("f", "a", "b"),
+        &flow("g", "c", "d"),
+    ]);
+    assert!(
+        each[0] > 0.3 && all <= each[0].max(each[1]) * 1.01,
+        "{all} {each:?}"
+    );
+    // Both ways over a symmetric link.
+    let (all, each) = shares(&[
+        &head(&["a", "b"]),
+        &link("one", "\"a\", \"b\"", "20 Mbit/s"),
+        &flow("f", "a", "b"),
+        &flow("g", "b", "a"),
+    ]);
+    assert!(all <= each[0].max(each[1]) * 1.01, "{all} {each:?}");
+    // Two downloads over one uplink take it together.
+    let (all, each) = shares(&[
+        &head(&["a", "b"]),
+        &link("one", "\"a\", \"b\"", "2 Mbit/s"),
+        &flow("f", "a", "b"),
+        &flow("g", "a", "b"),
+    ]);
+    let sum = each[0] + each[1];
+    assert!(
+        (all - sum).abs() < 0.1 * sum && all > each[0].max(each[1]),
+        "{all} {each:?}"
+    );
+}
