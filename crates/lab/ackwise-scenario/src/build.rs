@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use crate::limits::WEEK;
+use crate::limits::{MIN_DURATION, WEEK};
 use crate::model::{Flow, RecordOptions, Scenario};
 use crate::trace::TraceFiles;
 use crate::{arms, expect, flows, links, sweep};
@@ -114,7 +114,7 @@ fn head(top: &Section<'_>) -> Head {
             "[scenario] has no 'duration'; add duration = \"30 s\"",
         );
     }
-    let duration = section.time("duration", Duration::from_millis(100), WEEK);
+    let duration = section.time("duration", MIN_DURATION, WEEK);
     Head {
         name,
         about: about.trim().to_owned(),
