@@ -187,6 +187,18 @@ fn of_bytes(number: f64, unit: &str, dimension: &Dimension) -> Option<String> {
     Some(format!("{} {name}", number * 8.0))
 }
 
+/// A text that all spellings of a quantity share, e.g. `"10 Mbit/s"` and `"10000 kbit/s"`. `None` if
+/// it is no quantity.
+#[must_use]
+pub fn canonical(text: &str) -> Option<String> {
+    let dimensions = [RATE, TIME, SIZE, SHARE, QUEUE];
+    dimensions.iter().find_map(|dimension| {
+        let (value, _) = quantity(text, dimension).ok()?;
+        // Without the last digits, in which a product is rounded.
+        Some(format!("{} {value:.13e}", dimension.what))
+    })
+}
+
 /// Parses a rate in bits per second, from 1 bit/s to 1 Tbit/s.
 ///
 /// # Errors
@@ -346,6 +358,36 @@ mod tests {
         }
         assert!(rate("5 Mb/s").unwrap_err().contains("'Mbit/s'"));
         assert!(size("5 MB/s").unwrap_err().contains("a size is given in"));
+    }
+
+    #[test]
+    fn texts_of_one_quantity_are_the_same() {
+        for (one, other) in [
+            ("10 Mbit/s", "10000 kbit/s"),
+            ("10 Mbit/s", "10.0Mbit/s"),
+            ("0.3 Mbit/s", "300 kbit/s"),
+            ("1.1 ms", "1100 us"),
+            ("1 min", "60 s"),
+            ("1 KiB", "1024 B"),
+            ("1 packet", "1 packets"),
+            ("0.1 %", "0.10 %"),
+        ] {
+            assert!(canonical(one).is_some(), "{one}");
+            assert_eq!(canonical(one), canonical(other), "{one}");
+        }
+        for (one, other) in [
+            ("10 Mbit/s", "10 kbit/s"),
+            ("1 s", "1 %"),
+            ("1 B", "1 packet"),
+            ("0.1 %", "0.11 %"),
+            ("0.001 %", "0.0011 %"),
+            ("1 ns", "2 ns"),
+        ] {
+            assert_ne!(canonical(one), canonical(other), "{one}");
+        }
+        for text in ["cubic", "7", ""] {
+            assert_eq!(canonical(text), None);
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use crate::limits::{MIN_DURATION, WEEK};
-use crate::model::{Flow, RecordOptions, Scenario};
+use crate::model::{Flow, Parsed, RecordOptions, Scenario};
 use crate::trace::TraceFiles;
 use crate::{arms, expect, flows, links, sweep};
 use ackwise_config::Source;
@@ -62,6 +62,7 @@ pub(crate) fn scenario(
         agrees,
         source: source.clone(),
         files: files.clone(),
+        parsed: Parsed::default(),
     })
 }
 

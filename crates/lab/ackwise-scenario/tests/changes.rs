@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ackwise_scenario::trace::TraceFiles;
 use ackwise_scenario::{Direction, Scenario};
@@ -204,4 +204,28 @@ fn a_new_duration_is_that_of_every_run() {
             "{error}"
         );
     }
+}
+
+/// The time to read a sweep and its runs grows with the number of its values, and not with the square or
+/// the cube of it, which took minutes here.
+#[test]
+fn a_long_sweep_is_read_quickly() {
+    let rates: Vec<String> = (1..=3000)
+        .map(|rate| format!("\"{rate} kbit/s\""))
+        .collect();
+    let sweep = format!("[sweep]\nlink.wan.both.rate = [{}]\n", rates.join(", "));
+    let began = Instant::now();
+    let scenario = Scenario::parse("x.toml", &text("rate = \"9 Mbit/s\"", &sweep)).unwrap();
+    let runs = scenario.runs();
+    for (run, rate) in runs.iter().zip(1..) {
+        let seen = scenario.at(run).unwrap();
+        assert_eq!(seen.links[0].forward.rate_bps, Some(rate * 1000));
+        assert_eq!(seen.sweep, scenario.sweep);
+    }
+    assert_eq!(runs.len(), 3000);
+    assert!(
+        began.elapsed() < Duration::from_secs(60),
+        "{:?}",
+        began.elapsed()
+    );
 }

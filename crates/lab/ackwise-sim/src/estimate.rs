@@ -1,6 +1,8 @@
 //! Estimates what a run will take before it starts. The estimates are upper bounds, accurate
 //! to the factor of two that a limit needs.
 
+use std::sync::atomic::Ordering;
+
 use ackwise_config::queues::QueueLimit;
 use ackwise_scenario::{App, Direction, Flow, RunSpec, Scenario};
 
@@ -57,6 +59,10 @@ pub(crate) fn check(
 ) -> Result<(), SimError> {
     let mut largest: Option<(f64, &RunSpec)> = None;
     for spec in runs {
+        // The runs themselves find this out, too, and are left out.
+        if options.cancel.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         let seen = scenario.at(spec)?;
         build::check::run(scenario, &seen, spec)?;
         of_the_kernel(scenario, &seen, spec)?;

@@ -752,3 +752,15 @@ fn the_share_of_the_uplink_is_that_of_one_line() {
         "{all} {each:?}"
     );
 }
+
+/// Many runs take a while to check, and a signal need not wait for that.
+#[test]
+fn a_signal_ends_the_checks_before_the_first_run() {
+    let options = RunOptions {
+        max_events: 1,
+        ..RunOptions::default()
+    };
+    options.cancel.store(true, Ordering::Relaxed);
+    let done = run(&scenario(&[NETWORK, BULK]), &options, &mut |_| {});
+    assert!(done.is_ok_and(|report| report.runs.is_empty()));
+}
