@@ -50,6 +50,24 @@ impl Source {
         let errors = RefCell::new(Collector::default());
         let tree = Table::parse(&self.text, &mut errors.borrow_mut());
         let built = tree.and_then(|tree| build(&tree, &errors));
+        self.finished(built, errors)
+    }
+
+    /// Passes the tree of the text, which the caller has kept, to `build`.
+    ///
+    /// # Errors
+    /// Every mistake that was noted, with line and column.
+    pub fn check_again<T>(
+        &self,
+        tree: &Table,
+        build: impl FnOnce(&Table, &RefCell<Collector>) -> Option<T>,
+    ) -> Result<T, ConfigError> {
+        let errors = RefCell::new(Collector::default());
+        let built = build(tree, &errors);
+        self.finished(built, errors)
+    }
+
+    fn finished<T>(&self, built: Option<T>, errors: RefCell<Collector>) -> Result<T, ConfigError> {
         let mut errors = errors.into_inner();
         match built {
             Some(built) if errors.is_empty() => Ok(built),

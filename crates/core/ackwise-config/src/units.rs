@@ -153,6 +153,11 @@ fn quantity(text: &str, dimension: &Dimension) -> Result<(f64, &'static str), St
     if let Some((name, factor)) = dimension.units.iter().find(|(name, _)| *name == unit) {
         return Ok((number * factor, name));
     }
+    if let Some(rate) = of_bytes(number, unit, dimension) {
+        return Err(format!(
+            "unknown unit '{unit}': a rate is given in bits, and bytes have 8 each; write \"{rate}\""
+        ));
+    }
     let meant = ALIASES
         .iter()
         .find(|(alias, _)| *alias == unit.to_lowercase())
@@ -168,6 +173,29 @@ fn quantity(text: &str, dimension: &Dimension) -> Result<(f64, &'static str), St
     Err(match meant {
         Some(name) => format!("unknown unit '{unit}'; did you mean '{name}'?"),
         None => format!("unknown unit '{unit}'; {what} is given in {listed}"),
+    })
+}
+
+/// The same rate in bits, for one that is given in bytes: `MB/s`, `kBps`.
+fn of_bytes(number: f64, unit: &str, dimension: &Dimension) -> Option<String> {
+    let prefix = unit
+        .strip_suffix("B/s")
+        .or_else(|| unit.strip_suffix("Bps"))?;
+    let bits = format!("{}bit/s", prefix.replace('K', "k"));
+    let known = |(name, _): &&(&str, f64)| *name == bits;
+    let (name, _) = dimension.units.iter().find(known)?;
+    Some(format!("{} {name}", number * 8.0))
+}
+
+/// A text that all spellings of a quantity share, e.g. `"10 Mbit/s"` and `"10000 kbit/s"`. `None` if
+/// it is no quantity.
+#[must_use]
+pub fn canonical(text: &str) -> Option<String> {
+    let dimensions = [RATE, TIME, SIZE, SHARE, QUEUE];
+    dimensions.iter().find_map(|dimension| {
+        let (value, _) = quantity(text, dimension).ok()?;
+        // Without the last digits, in which a product is rounded.
+        Some(format!("{} {value:.13e}", dimension.what))
     })
 }
 
@@ -314,6 +342,52 @@ mod tests {
         assert_eq!(probability("1.5 %"), Ok(0.015));
         assert_eq!(queue("1 packet"), Ok(QueueLimit::Packets(1)));
         assert_eq!(queue("64 KiB"), Ok(QueueLimit::Bytes(65536)));
+    }
+
+    #[test]
+    fn a_rate_in_bytes_is_eight_times_as_many_bits() {
+        for (text, bits) in [
+            ("5 MB/s", "\"40 Mbit/s\""),
+            ("2.5kB/s", "\"20 kbit/s\""),
+            ("3 KBps", "\"24 kbit/s\""),
+            ("1 GB/s", "\"8 Gbit/s\""),
+            ("100 B/s", "\"800 bit/s\""),
+        ] {
+            let error = rate(text).unwrap_err();
+            assert!(error.contains(bits), "{text}: {error}");
+        }
+        assert!(rate("5 Mb/s").unwrap_err().contains("'Mbit/s'"));
+        assert!(size("5 MB/s").unwrap_err().contains("a size is given in"));
+    }
+
+    #[test]
+    fn texts_of_one_quantity_are_the_same() {
+        for (one, other) in [
+            ("10 Mbit/s", "10000 kbit/s"),
+            ("10 Mbit/s", "10.0Mbit/s"),
+            ("0.3 Mbit/s", "300 kbit/s"),
+            ("1.1 ms", "1100 us"),
+            ("1 min", "60 s"),
+            ("1 KiB", "1024 B"),
+            ("1 packet", "1 packets"),
+            ("0.1 %", "0.10 %"),
+        ] {
+            assert!(canonical(one).is_some(), "{one}");
+            assert_eq!(canonical(one), canonical(other), "{one}");
+        }
+        for (one, other) in [
+            ("10 Mbit/s", "10 kbit/s"),
+            ("1 s", "1 %"),
+            ("1 B", "1 packet"),
+            ("0.1 %", "0.11 %"),
+            ("0.001 %", "0.0011 %"),
+            ("1 ns", "2 ns"),
+        ] {
+            assert_ne!(canonical(one), canonical(other), "{one}");
+        }
+        for text in ["cubic", "7", ""] {
+            assert_eq!(canonical(text), None);
+        }
     }
 
     #[test]

@@ -132,13 +132,14 @@ pub struct RunArgs {
     #[arg(long, value_name = "RELEASE|FILE", value_hint = ValueHint::FilePath)]
     pub kernel: Option<system::Kernel>,
 
-    /// Refuse runs that would take more events than this, on the simulator
-    #[arg(long, value_name = "N", default_value_t = ackwise_sim::RunOptions::MAX_EVENTS)]
-    pub max_events: u64,
+    /// Refuse runs that would take more events than this, on the simulator [default: 10000000000]
+    #[arg(long, value_name = "N")]
+    pub max_events: Option<u64>,
 
     /// Refuse runs that would together take more memory than this, in bytes, on the simulator
-    #[arg(long, value_name = "BYTES", default_value_t = ackwise_sim::RunOptions::MAX_MEMORY)]
-    pub max_memory: u64,
+    /// [default: 4294967296]
+    #[arg(long, value_name = "BYTES")]
+    pub max_memory: Option<u64>,
 
     /// Write the record (JSON) to this file
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -292,5 +293,18 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_names_the_limits_of_the_simulator() {
+        let mut command = Cli::command();
+        let help = command.find_subcommand_mut("run").unwrap();
+        let help = help.render_long_help().to_string();
+        for limit in [
+            ackwise_sim::RunOptions::MAX_EVENTS,
+            ackwise_sim::RunOptions::MAX_MEMORY,
+        ] {
+            assert!(help.contains(&format!("[default: {limit}]")), "{limit}");
+        }
     }
 }

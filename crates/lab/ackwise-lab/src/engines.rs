@@ -65,8 +65,12 @@ fn simulated(args: &RunArgs, only: Vec<String>) -> ackwise_sim::RunOptions {
     ackwise_sim::RunOptions {
         only,
         jobs: args.jobs.map_or(0, |jobs| jobs.get().into()),
-        max_events: args.max_events,
-        max_memory: args.max_memory,
+        max_events: args
+            .max_events
+            .unwrap_or(ackwise_sim::RunOptions::MAX_EVENTS),
+        max_memory: args
+            .max_memory
+            .unwrap_or(ackwise_sim::RunOptions::MAX_MEMORY),
         ..ackwise_sim::RunOptions::default()
     }
 }

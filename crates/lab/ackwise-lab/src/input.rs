@@ -31,7 +31,7 @@ pub fn read(
     if bytes.len() as u64 > MAX_BYTES {
         return Err(
             BadInput::new(format!("{}: it is larger than 1 GiB", path.display()))
-                .mend("name a smaller file"),
+                .hint("name a smaller file"),
         );
     }
     Ok(Some(bytes))

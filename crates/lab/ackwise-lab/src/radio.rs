@@ -35,7 +35,7 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
     let mut scenario = load(&args.scenario)?;
     only_simulated(args)?;
     if let Some(duration) = args.duration {
-        scenario.duration = duration;
+        scenario = scenario.with_duration(duration)?;
     }
     let runs = scenario.select(&Filter {
         arms: args.arms.clone(),
@@ -91,6 +91,10 @@ fn only_simulated(args: &RunArgs) -> Result<(), BadInput> {
             BadInput::new(format!("{file}: a radio scenario draws no points"))
                 .hint("leave out --draw-seed, --draws, --repeats and --point"),
         );
+    }
+    if args.max_events.or(args.max_memory).is_some() {
+        let message = format!("{file}: a radio scenario has no limit of events or memory");
+        return Err(BadInput::new(message).mend("leave out --max-events and --max-memory"));
     }
     if args.against.is_some() {
         return Err(BadInput::new(format!(

@@ -189,7 +189,7 @@ pub fn check_beside<'a>(
             "{}: the next --merge would take it for the result of a run",
             output.display()
         ))
-        .mend("name a file in another directory")),
+        .hint("name a file in another directory")),
         None => Ok(()),
     }
 }

@@ -194,3 +194,17 @@ fn mistakes_say_what_where_and_how_to_mend_it() {
     assert_eq!(code, 0);
     assert!(out.ends_with("chain: 19 arms, 1710 runs\n"), "{out}");
 }
+
+#[test]
+fn a_duration_is_checked_and_a_limit_that_does_not_exist_refused() {
+    for (more, says) in [
+        (["--duration", "1ns"], "1s to 100000s"),
+        (["--max-events", "9"], "no limit of events or memory"),
+        (
+            ["--max-memory", "9"],
+            "leave out --max-events and --max-memory",
+        ),
+    ] {
+        LAB.refuses(&["run", CHAIN, more[0], more[1]], &[says]);
+    }
+}

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use crate::limits::WEEK;
-use crate::model::{Flow, RecordOptions, Scenario};
+use crate::limits::{MIN_DURATION, WEEK};
+use crate::model::{Flow, Parsed, RecordOptions, Scenario};
 use crate::trace::TraceFiles;
 use crate::{arms, expect, flows, links, sweep};
 use ackwise_config::Source;
@@ -62,6 +62,7 @@ pub(crate) fn scenario(
         agrees,
         source: source.clone(),
         files: files.clone(),
+        parsed: Parsed::default(),
     })
 }
 
@@ -114,7 +115,7 @@ fn head(top: &Section<'_>) -> Head {
             "[scenario] has no 'duration'; add duration = \"30 s\"",
         );
     }
-    let duration = section.time("duration", Duration::from_millis(100), WEEK);
+    let duration = section.time("duration", MIN_DURATION, WEEK);
     Head {
         name,
         about: about.trim().to_owned(),

@@ -3,21 +3,34 @@
 use std::time::Duration;
 
 use ackwise_config::diagnostic::suggest;
+use ackwise_config::section::Section;
 use toml_edit::{DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
 use crate::error::ScenarioError;
 use crate::glob;
+use crate::limits::{MIN_DURATION, WEEK};
+use crate::load::{arm_tables, changes_of, sweep_table, zipped};
 use crate::model::Scenario;
 use crate::replace::too_long;
+use crate::sweep::{replacements, varied};
 
 impl Scenario {
     /// The scenario with a new fixed duration; a draw of the duration is removed.
     ///
     /// # Errors
-    /// The scenario has mistakes with that duration.
+    /// The duration is out of range, the sweep or an arm sets another one, or the scenario has
+    /// mistakes with that duration.
     pub fn with_duration(&self, duration: Duration) -> Result<Scenario, ScenarioError> {
+        if !(MIN_DURATION..=WEEK).contains(&duration) {
+            return Err(ScenarioError::Duration {
+                duration,
+                least: MIN_DURATION,
+                most: WEEK,
+            });
+        }
+        self.duration_is_its_own()?;
         let mut document = self.document()?;
-        document["scenario"]["duration"] = toml_edit::value(written(duration));
+        document["scenario"]["duration"] = toml_edit::value(exact(duration));
         let sweep = document
             .get_mut("sweep")
             .and_then(|it| it.as_table_like_mut());
@@ -25,6 +38,30 @@ impl Scenario {
             undraw_duration(draw);
         }
         self.again(&document)
+    }
+
+    /// Checks that neither the sweep nor an arm sets the duration, so that a new one has an effect.
+    fn duration_is_its_own(&self) -> Result<(), ScenarioError> {
+        let checked = self.source.check(|tree, errors| {
+            let top = Section::open_unchecked(tree, &(0..0), "a scenario", errors);
+            let swept = sweep_table(tree).map(varied).unwrap_or_default();
+            let swept = swept.into_iter().chain(zipped(&top).into_iter().flatten());
+            let changed = arm_tables(tree).filter_map(changes_of);
+            let sets = swept.map(|it| ("[sweep] varies", it)).chain(
+                changed
+                    .flat_map(replacements)
+                    .map(|it| ("this arm changes", it)),
+            );
+            for (what, replacement) in sets.filter(|(_, it)| it.path == DURATION) {
+                let message = format!(
+                    "{what} '{DURATION}', so that another duration would have no effect; remove it \
+                     here, or leave the duration as it is"
+                );
+                top.error(&replacement.entry.key_span, message);
+            }
+            Some(())
+        });
+        Ok(checked?)
     }
 
     /// The scenario with new values, given by their paths: `link.wan.forward.loss`, `sweep.cc`.
@@ -62,18 +99,24 @@ impl Scenario {
     }
 }
 
-/// A time in the largest of these units in which it is whole.
-fn written(time: Duration) -> String {
-    match time.as_nanos() {
-        ns if ns % 1_000_000 == 0 => format!("{} ms", ns / 1_000_000),
-        ns if ns % 1_000 == 0 => format!("{} us", ns / 1_000),
-        ns => format!("{ns} ns"),
+/// The path of the duration.
+const DURATION: &str = "scenario.duration";
+
+/// A time as the file has it, without rounding.
+fn exact(time: Duration) -> String {
+    let nanos = time.as_nanos();
+    match [(1_000_000, "ms"), (1000, "us")]
+        .into_iter()
+        .find(|(factor, _)| nanos.is_multiple_of(*factor))
+    {
+        Some((factor, unit)) => format!("{} {unit}", nanos / factor),
+        None => format!("{nanos} ns"),
     }
 }
 
 /// Removes the draw of the duration, in all populations.
 fn undraw_duration(draw: &mut dyn TableLike) {
-    draw.remove("scenario.duration");
+    draw.remove(DURATION);
     let scenario = draw
         .get_mut("scenario")
         .and_then(|it| it.as_table_like_mut());

@@ -1,6 +1,7 @@
 //! Errors of a scenario.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ackwise_config::{ConfigError, Diagnostic};
 
@@ -33,6 +34,16 @@ pub enum ScenarioError {
         file: PathBuf,
         /// The engine.
         engine: Engine,
+    },
+    /// The duration that should replace that of the file is too short or too long.
+    #[error("a duration of {duration:?} is out of range; choose one from {least:?} to {most:?}")]
+    Duration {
+        /// The duration.
+        duration: Duration,
+        /// The shortest one.
+        least: Duration,
+        /// The longest one.
+        most: Duration,
     },
     /// A path to a value that should change does not exist.
     #[error("'{path}' does not name a value: {why}")]

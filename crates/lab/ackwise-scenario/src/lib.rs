@@ -48,7 +48,7 @@ pub use metric::Metric;
 pub use model::{
     AckCongestionControl, AckRate, AckRateRequest, Agree, App, Arm, BASELINE, By, Direction, Draw,
     DrawnPoint, DrawnValue, Duplex, Environment, Expect, Flow, IpVersion, Link, Node, NodeKind,
-    Placement, Position, Quic, RecordOptions, Reorder, Rivals, RunSpec, Scenario, Setting,
+    Parsed, Placement, Position, Quic, RecordOptions, Reorder, Rivals, RunSpec, Scenario, Setting,
     SettingValue, SocketOptions, Sweep, Vary, Wifi,
 };
 pub use progress::Progress;

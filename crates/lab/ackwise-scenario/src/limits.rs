@@ -6,6 +6,9 @@ use std::time::Duration;
 /// the segment that it answers.
 pub(crate) const MAX_HOLD: Duration = Duration::from_millis(500);
 
+/// Shortest duration of a run.
+pub(crate) const MIN_DURATION: Duration = Duration::from_millis(100);
+
 /// Largest time that any key accepts.
 pub(crate) const WEEK: Duration = Duration::from_secs(7 * 86400);
 

@@ -2,18 +2,19 @@
 
 use std::cell::RefCell;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::build;
 use crate::draw;
 use crate::error::ScenarioError;
 use crate::limits::MAX_RUNS;
-use crate::model::{DrawnPoint, DrawnValue, RunSpec, Scenario};
+use crate::model::{DrawnPoint, DrawnValue, Parsed, RunSpec, Scenario};
 use crate::replace::{overlap, replace};
 use crate::sweep::{Replacement, not_plain, replacements, values, varied, written, zips};
 use crate::trace::TraceFiles;
 use ackwise_config::diagnostic::Collector;
 use ackwise_config::section::Section;
-use ackwise_config::tree::{Kind, Table, Value};
+use ackwise_config::tree::{Entry, Kind, Table, Value};
 use ackwise_config::{Source, Span};
 
 impl Scenario {
@@ -64,6 +65,7 @@ impl Scenario {
             if errors.borrow().is_empty() {
                 check_variants(tree, &scenario, source, errors);
             }
+            scenario.parsed = Parsed(Arc::new(tree.clone()));
             Some(scenario)
         })?)
     }
@@ -73,8 +75,8 @@ impl Scenario {
     /// # Errors
     /// The changed scenario has mistakes.
     pub fn at(&self, run: &RunSpec) -> Result<Scenario, ScenarioError> {
-        Ok(self.source.check(|tree, errors| {
-            let mut changed = tree.clone();
+        Ok(self.source.check_again(&self.parsed.0, |tree, errors| {
+            let mut changed = without_values(tree);
             let top = Section::open_unchecked(tree, &(0..0), "a scenario", errors);
             let mut replaced = sweep_table(tree).map(varied).unwrap_or_default();
             replaced.extend(zipped(&top).into_iter().flatten());
@@ -97,6 +99,10 @@ impl Scenario {
                 apply_changes(&mut changed, table, errors);
             }
             let mut seen = build::scenario(&changed, &self.source, &self.files, errors)?;
+            seen.sweep.seeds.clone_from(&self.sweep.seeds);
+            seen.sweep.vary.clone_from(&self.sweep.vary);
+            seen.sweep.zips.clone_from(&self.sweep.zips);
+            seen.parsed = self.parsed.clone();
             leave_out_idle_flows(&mut seen);
             if seen.flows.is_empty() {
                 let span = tree.entry("flow").map_or(0..0, |it| it.key_span.clone());
@@ -116,6 +122,30 @@ impl Scenario {
     pub fn error_at(&self, span: &Span, message: impl Into<String>) -> ScenarioError {
         self.source.error_at(span, message).into()
     }
+}
+
+/// The tree without the values of `[sweep]`, of which a run has one each. Otherwise, the work for
+/// all runs would grow with the square of their number.
+fn without_values(tree: &Table) -> Table {
+    let mut kept = Table::default();
+    for entry in &tree.entries {
+        kept.entries.push(match &entry.value.kind {
+            Kind::Table(sweep) if entry.key == "sweep" => {
+                let needed = |it: &&Entry| matches!(it.key.as_str(), "cc" | "draw");
+                let entries = sweep.entries.iter().filter(needed).cloned().collect();
+                Entry {
+                    key: entry.key.clone(),
+                    key_span: entry.key_span.clone(),
+                    value: Value {
+                        span: entry.value.span.clone(),
+                        kind: Kind::Table(Table { entries }),
+                    },
+                }
+            }
+            _ => entry.clone(),
+        });
+    }
+    kept
 }
 
 /// Error message if no flow has a connection.
@@ -146,7 +176,7 @@ fn leave_out_idle_flows(scenario: &mut Scenario) {
 }
 
 /// The replacements of each `zip`.
-fn zipped<'a>(top: &Section<'a>) -> Vec<Vec<Replacement<'a>>> {
+pub(crate) fn zipped<'a>(top: &Section<'a>) -> Vec<Vec<Replacement<'a>>> {
     let Some((table, span)) = top.table("sweep") else {
         return Vec::new();
     };
@@ -166,30 +196,41 @@ fn apply_point(tree: &mut Table, point: &DrawnPoint, errors: &RefCell<Collector>
     }
 }
 
-fn sweep_table(tree: &Table) -> Option<&Table> {
+pub(crate) fn sweep_table(tree: &Table) -> Option<&Table> {
     match &tree.get("sweep")?.kind {
         Kind::Table(table) => Some(table),
         _ => None,
     }
 }
 
-/// The `[[arm]]` whose name is at `span`.
-fn arm_table<'a>(tree: &'a Table, span: &Span) -> Option<&'a Table> {
-    let Kind::Array(items) = &tree.get("arm")?.kind else {
-        return None;
+/// All `[[arm]]` tables.
+pub(crate) fn arm_tables(tree: &Table) -> impl Iterator<Item = &Table> {
+    let items = match tree.get("arm").map(|value| &value.kind) {
+        Some(Kind::Array(items)) => items.as_slice(),
+        _ => &[],
     };
-    items.iter().find_map(|item| match &item.kind {
-        Kind::Table(table) if table.get("name")?.span == *span => Some(table),
+    items.iter().filter_map(|item| match &item.kind {
+        Kind::Table(table) => Some(table),
         _ => None,
     })
 }
 
+/// The `[[arm]]` whose name is at `span`.
+pub(crate) fn arm_table<'a>(tree: &'a Table, span: &Span) -> Option<&'a Table> {
+    let named = |table: &&Table| table.get("name").is_some_and(|name| name.span == *span);
+    arm_tables(tree).find(named)
+}
+
+/// The table `change` of an arm.
+pub(crate) fn changes_of(arm: &Table) -> Option<&Table> {
+    match &arm.get("change")?.kind {
+        Kind::Table(changes) => Some(changes),
+        _ => None,
+    }
+}
+
 fn apply_changes(tree: &mut Table, arm: &Table, errors: &RefCell<Collector>) {
-    let Some(Value {
-        kind: Kind::Table(changes),
-        ..
-    }) = arm.get("change")
-    else {
+    let Some(changes) = changes_of(arm) else {
         return;
     };
     for change in replacements(changes) {
@@ -231,8 +272,9 @@ fn check_variants(tree: &Table, scenario: &Scenario, source: &Source, errors: &R
         let message = format!("these are more than {MAX_RUNS} runs; sweep less");
         return errors.borrow_mut().error(&span, message);
     }
+    let plain = without_values(tree);
     let build = |replaced: &[(&Replacement<'_>, &Value)]| {
-        let mut changed = tree.clone();
+        let mut changed = plain.clone();
         for (replacement, value) in replaced {
             let span = &replacement.entry.key_span;
             let mut errors = errors.borrow_mut();
@@ -263,7 +305,7 @@ fn check_variants(tree: &Table, scenario: &Scenario, source: &Source, errors: &R
             if scenario.sweep.draw.is_some() {
                 check_cc_is_shared(changes, errors);
             }
-            let mut changed = tree.clone();
+            let mut changed = plain.clone();
             apply_changes(&mut changed, table, errors);
             build::scenario(&changed, source, &scenario.files, errors);
         }
@@ -311,9 +353,10 @@ fn check_points(tree: &Table, scenario: &Scenario, source: &Source, errors: &Ref
     };
     let swept: Vec<&str> = scenario.sweep.paths().collect();
     let mut seen: Vec<Span> = Vec::new();
+    let plain = without_values(tree);
     for point in &draw.points {
         let found = RefCell::new(Collector::default());
-        let mut changed = tree.clone();
+        let mut changed = plain.clone();
         apply_point(&mut changed, point, &found);
         let built = build::scenario(&changed, source, &scenario.files, &found);
         if built.is_some_and(|it| it.flows.iter().all(|flow| flow.connections == 0)) {

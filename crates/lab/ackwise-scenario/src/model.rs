@@ -5,10 +5,12 @@
 //! bytes.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ackwise_config::queues::{Mux, Police, Queue, Reconstruct, Shape};
+use ackwise_config::tree::Table;
 use ackwise_config::{Source, Span};
 use ackwise_queue::wifi::WifiConfig;
 use ackwise_queue::{DelaySchedule, Outages, RateSchedule};
@@ -51,6 +53,25 @@ pub struct Scenario {
     pub source: Source,
     /// The traces that links use.
     pub files: TraceFiles,
+    /// The text as it was read, for the scenarios of the runs.
+    pub parsed: Parsed,
+}
+
+/// The tree of a scenario's text, kept so that each run need not read the text again.
+#[derive(Clone, Default)]
+pub struct Parsed(pub(crate) Arc<Table>);
+
+/// The texts are compared instead.
+impl PartialEq for Parsed {
+    fn eq(&self, _: &Parsed) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for Parsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Parsed")
+    }
 }
 
 /// A host, router or bridge.

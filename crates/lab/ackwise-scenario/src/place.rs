@@ -1,9 +1,13 @@
 //! Finds the place of a value in a scenario file, for an engine that does not support it.
 
 use ackwise_config::Span;
+use ackwise_config::section::Section;
 use ackwise_config::tree::{Kind, Table};
 
-use crate::model::Scenario;
+use crate::load::{arm_table, changes_of, sweep_table, zipped};
+use crate::model::{RunSpec, Scenario};
+use crate::replace::overlap;
+use crate::sweep::{replacements, varied, written};
 
 impl Scenario {
     /// The place in the file of a path such as `link.wan.forward.queue.gentle` or
@@ -15,6 +19,35 @@ impl Scenario {
             .source
             .check(|tree, _| Some(place(tree, &path.split('.').collect::<Vec<_>>())));
         found.unwrap_or(0..0)
+    }
+
+    /// The place from which a run has the value at a path: `change` of its arm, a drawn or swept
+    /// value, or else [`place_of`](Scenario::place_of) the path.
+    #[must_use]
+    pub fn place_in(&self, run: &RunSpec, path: &str) -> Span {
+        let found = self.source.check(|tree, errors| {
+            let sets = |replaced: &str| overlap(tree, replaced, path);
+            let arm = self.arms.iter().find(|arm| arm.name == run.arm);
+            let changes = arm
+                .and_then(|arm| arm_table(tree, &arm.span))
+                .and_then(changes_of);
+            let mut changes = changes.map(replacements).into_iter().flatten();
+            if let Some(change) = changes.find(|change| sets(&change.path)) {
+                return Some(change.entry.key_span.clone());
+            }
+            let mut drawn = self.sweep.drawn(run).into_iter().flat_map(|it| &it.values);
+            if let Some(value) = drawn.find(|value| value.is_path() && sets(&value.name)) {
+                return Some(value.span.clone());
+            }
+            let top = Section::open_unchecked(tree, &(0..0), "a scenario", errors);
+            let alone = sweep_table(tree).map(varied).unwrap_or_default();
+            let mut swept = alone.into_iter().chain(zipped(&top).into_iter().flatten());
+            let replacement = swept.find(|replacement| sets(&replacement.path))?;
+            let text = run.point.get(&replacement.path)?;
+            let value = written(&replacement.entry.value, text)?;
+            Some(value.span.clone())
+        });
+        found.unwrap_or_else(|_| self.place_of(path))
     }
 }
 

@@ -1,5 +1,8 @@
 //! `[sweep]`: the varied values, which replace others.
 
+use std::collections::hash_map::Entry as Place;
+use std::collections::{HashMap, HashSet};
+
 use crate::draw;
 use crate::model::{Sweep, Vary};
 use crate::names::check_cc;
@@ -7,6 +10,7 @@ use crate::replace::overlap;
 use ackwise_config::Span;
 use ackwise_config::section::{Section, Word};
 use ackwise_config::tree::{Entry, Kind, Table, Value};
+use ackwise_config::units;
 
 /// Sections of the file in which values can be varied.
 const VARIABLE: [&str; 5] = ["node", "link", "flow", "record", "scenario"];
@@ -66,11 +70,12 @@ fn seeds(section: &Section<'_>, sweep: &mut Sweep) {
         return;
     };
     sweep.seeds.clear();
+    let mut known = HashSet::new();
     for item in items {
         match item.kind {
             Kind::Integer(seed) if seed >= 0 => {
                 let seed = seed.unsigned_abs();
-                if sweep.seeds.contains(&seed) {
+                if !known.insert(seed) {
                     section.error(&item.span, format!("seed {seed} is given twice"));
                 }
                 sweep.seeds.push(seed);
@@ -89,16 +94,30 @@ pub(crate) fn not_plain(path: &str, value: &Value) -> String {
     format!("'{path}' cannot be set to {}{hint}", value.what())
 }
 
+/// What two spellings of a value share.
+fn canonical(text: &str) -> String {
+    units::canonical(text).unwrap_or_else(|| text.to_owned())
+}
+
 /// The values of a path, as text.
 fn texts(section: &Section<'_>, replacement: &Replacement<'_>, differ: bool) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
+    let mut known: HashMap<String, String> = HashMap::new();
     for value in values(&replacement.entry.value) {
-        match value.plain() {
-            Some(text) if differ && texts.contains(&text) => {
+        let Some(text) = value.plain() else {
+            section.error(&value.span, not_plain(&replacement.path, value));
+            continue;
+        };
+        let earlier = differ.then(|| known.insert(canonical(&text), text.clone()));
+        match earlier.flatten() {
+            Some(earlier) if earlier == text => {
                 section.error(&value.span, format!("'{text}' is given twice"));
             }
-            Some(text) => texts.push(text),
-            None => section.error(&value.span, not_plain(&replacement.path, value)),
+            Some(earlier) => {
+                let message = format!("'{text}' is the same as '{earlier}'; keep one");
+                section.error(&value.span, message);
+            }
+            None => texts.push(text),
         }
     }
     if texts.is_empty() {
@@ -145,18 +164,25 @@ fn places_differ(section: &Section<'_>, replaced: &[Replacement<'_>], together: 
     let Some(first) = replaced.first() else {
         return;
     };
-    let place = |index: usize| -> Option<Vec<&String>> {
-        together.iter().map(|vary| vary.values.get(index)).collect()
+    let place = |index: usize| -> Option<Vec<String>> {
+        let texts = together.iter().map(|vary| vary.values.get(index));
+        texts.map(|text| text.map(|it| canonical(it))).collect()
     };
+    let mut known: HashMap<Vec<String>, usize> = HashMap::new();
     for (index, value) in values(&first.entry.value).into_iter().enumerate() {
         let Some(here) = place(index) else { return };
-        if let Some(earlier) = (0..index).find(|&earlier| place(earlier).as_ref() == Some(&here)) {
-            let message = format!(
-                "places {} and {} of this zip are equal; keep one",
-                earlier + 1,
-                index + 1
-            );
-            section.error(&value.span, message);
+        match known.entry(here) {
+            Place::Occupied(earlier) => {
+                let message = format!(
+                    "places {} and {} of this zip are equal; keep one",
+                    earlier.get() + 1,
+                    index + 1
+                );
+                section.error(&value.span, message);
+            }
+            Place::Vacant(free) => {
+                free.insert(index);
+            }
         }
     }
 }
@@ -244,6 +270,9 @@ fn leaves<'a>(path: String, entry: &'a Entry, found: &mut Vec<Replacement<'a>>) 
 
 /// The value that is written as `text`, from a list or a single value.
 pub(crate) fn written<'a>(list: &'a Value, text: &str) -> Option<&'a Value> {
-    let written = |value: &&Value| value.plain().as_deref() == Some(text);
+    let written = |value: &&Value| match &value.kind {
+        Kind::Text(own) => own == text,
+        _ => value.plain().as_deref() == Some(text),
+    };
     values(list).into_iter().find(written)
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use ackwise_scenario::trace::TraceFiles;
 use ackwise_scenario::{Direction, Scenario};
@@ -163,4 +164,68 @@ fn seeds_of_traces_can_be_drawn() {
                 .all(|other| other.rate_bps != one.rate_bps)
         );
     }
+}
+
+/// A duration that runs would not have is refused, where they get another one from.
+#[test]
+fn a_new_duration_is_that_of_every_run() {
+    let read = |more: &str| Scenario::parse("x.toml", &text("rate = \"1 Mbit/s\"", more)).unwrap();
+    let swept = "[sweep]\nscenario.duration = [\"2 s\", \"3 s\"]\n";
+    let zipped = "[sweep]\nzip = { \"scenario.duration\" = [\"2 s\", \"3 s\"],\n\
+                  link.wan.both.delay = [\"1 ms\", \"2 ms\"] }\n";
+    let changed = "[[arm]]\nname = \"baseline\"\n[[arm]]\nname = \"long\"\n\
+                   change = { \"scenario.duration\" = \"9 s\" }\n";
+    for (more, said) in [
+        (swept, "[sweep] varies"),
+        (zipped, "[sweep] varies"),
+        (changed, "this arm changes"),
+    ] {
+        let scenario = read(more);
+        let line = scenario.source.text.lines().position(|line| {
+            line.contains("scenario") && line.contains("duration") && line.contains('=')
+        });
+        let error = scenario
+            .with_duration(Duration::from_secs(5))
+            .unwrap_err()
+            .to_string();
+        let place = format!("x.toml:{}:", line.unwrap() + 1);
+        assert!(error.contains(&place) && error.contains(said), "{error}");
+        assert!(error.contains("'scenario.duration'"), "{error}");
+    }
+    let plain = read("");
+    for nanos in [1_234_560_000, 500_000_000, 100_000_001] {
+        let duration = Duration::from_nanos(nanos);
+        assert_eq!(plain.with_duration(duration).unwrap().duration, duration);
+    }
+    for duration in [Duration::from_nanos(1), Duration::from_secs(700_000)] {
+        let error = plain.with_duration(duration).unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("{duration:?}")) && error.contains("100ms"),
+            "{error}"
+        );
+    }
+}
+
+/// The time to read a sweep and its runs grows with the number of its values, and not with the square or
+/// the cube of it, which took minutes here.
+#[test]
+fn a_long_sweep_is_read_quickly() {
+    let rates: Vec<String> = (1..=3000)
+        .map(|rate| format!("\"{rate} kbit/s\""))
+        .collect();
+    let sweep = format!("[sweep]\nlink.wan.both.rate = [{}]\n", rates.join(", "));
+    let began = Instant::now();
+    let scenario = Scenario::parse("x.toml", &text("rate = \"9 Mbit/s\"", &sweep)).unwrap();
+    let runs = scenario.runs();
+    for (run, rate) in runs.iter().zip(1..) {
+        let seen = scenario.at(run).unwrap();
+        assert_eq!(seen.links[0].forward.rate_bps, Some(rate * 1000));
+        assert_eq!(seen.sweep, scenario.sweep);
+    }
+    assert_eq!(runs.len(), 3000);
+    assert!(
+        began.elapsed() < Duration::from_secs(60),
+        "{:?}",
+        began.elapsed()
+    );
 }

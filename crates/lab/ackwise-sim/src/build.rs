@@ -1,6 +1,6 @@
 //! Builds a network that is ready to run from a checked scenario.
 
-mod check;
+pub(crate) mod check;
 mod place;
 mod plan;
 
@@ -25,7 +25,6 @@ use crate::segment;
 use crate::tcp;
 use crate::time::nanos;
 
-pub use check::check;
 use plan::{Plan, Routes};
 
 /// The network of a scenario.

@@ -1,6 +1,6 @@
 //! Errors of the simulator.
 
-use ackwise_scenario::{Flow, Scenario};
+use ackwise_scenario::{Flow, RunSpec, Scenario};
 
 use crate::tcp;
 
@@ -42,6 +42,19 @@ impl SimError {
     /// An error at a path of the scenario file; `what` continues the sentence after the name.
     pub(crate) fn at(scenario: &Scenario, path: &str, name: &str, what: &str) -> SimError {
         let place = scenario.place_of(path);
+        scenario.error_at(&place, format!("'{name}' {what}")).into()
+    }
+
+    /// An error at a path as one run sees it: where the run's arm or its point sets the path, or
+    /// else where the file does. `what` continues the sentence after the name.
+    pub(crate) fn in_run(
+        scenario: &Scenario,
+        spec: &RunSpec,
+        path: &str,
+        name: &str,
+        what: &str,
+    ) -> SimError {
+        let place = scenario.place_in(spec, path);
         scenario.error_at(&place, format!("'{name}' {what}")).into()
     }
 

@@ -1,6 +1,8 @@
 //! Estimates what a run will take before it starts. The estimates are upper bounds, accurate
 //! to the factor of two that a limit needs.
 
+use std::sync::atomic::Ordering;
+
 use ackwise_config::queues::QueueLimit;
 use ackwise_scenario::{App, Direction, Flow, RunSpec, Scenario};
 
@@ -30,25 +32,29 @@ pub(crate) struct Estimate {
 }
 
 /// Refuses queue disciplines that only a kernel has.
-fn refuse_kernel_only(scenario: &Scenario) -> Result<(), SimError> {
+fn refuse_kernel_only(
+    scenario: &Scenario,
+    seen: &Scenario,
+    spec: &RunSpec,
+) -> Result<(), SimError> {
     let is = |direction: &Direction| {
         let queue = direction.queue.as_ref();
         queue.is_some_and(|queue| queue.cake.is_some())
     };
-    for link in &scenario.links {
+    for link in &seen.links {
         for (side, direction) in [("forward", &link.forward), ("reverse", &link.reverse)] {
             if is(direction) {
                 let path = format!("link.{}.{side}.queue.discipline", link.name);
                 let what = "has a queue discipline that the simulator has no model of; use `--on \
                             virtual`";
-                return Err(SimError::at(scenario, &path, &link.name, what));
+                return Err(SimError::in_run(scenario, spec, &path, &link.name, what));
             }
         }
     }
     Ok(())
 }
 
-/// Refuses runs that exceed a limit.
+/// Refuses runs that have no model or exceed a limit.
 pub(crate) fn check(
     scenario: &Scenario,
     runs: &[RunSpec],
@@ -57,9 +63,14 @@ pub(crate) fn check(
 ) -> Result<(), SimError> {
     let mut largest: Option<(f64, &RunSpec)> = None;
     for spec in runs {
-        let scenario = scenario.at(spec)?;
-        refuse_kernel_only(&scenario)?;
-        let estimate = estimate(&scenario, spec)?;
+        // The runs themselves find this out, too, and are left out.
+        if options.cancel.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let seen = scenario.at(spec)?;
+        build::check::run(scenario, &seen, spec)?;
+        refuse_kernel_only(scenario, &seen, spec)?;
+        let estimate = estimate(&seen, spec)?;
         if estimate.events > options.max_events as f64 {
             return Err(SimError::TooLarge {
                 run: spec.id.clone(),

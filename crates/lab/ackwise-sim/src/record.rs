@@ -107,10 +107,12 @@ fn left(app: &app::App, bytes: u64) -> Option<(u64, &'static str)> {
 /// The slowest line on the path of a flow's ACKs.
 #[derive(Debug, Clone, Copy)]
 struct Narrowest {
+    /// The line.
+    line: usize,
     /// Bytes of the flow's ACKs on it.
     ack_bytes: u64,
-    /// Its rate in bits per second; `None` if no line of the path has one.
-    rate_bps: Option<u64>,
+    /// Its rate in bits per second.
+    rate_bps: u64,
 }
 
 /// Results of one flow, or of all flows together.
@@ -126,8 +128,9 @@ struct Part {
     rtt: Histogram,
     transfers: Option<Vec<Transfer>>,
     late: Option<u64>,
-    /// How much of its narrowest line the ACKs of each flow take.
-    narrow: Vec<Narrowest>,
+    /// How much of its narrowest line the ACKs of each flow take; `None` if no line of the path has
+    /// a rate.
+    narrow: Vec<Option<Narrowest>>,
     content_ok: bool,
     errors: Vec<String>,
 }
@@ -159,10 +162,13 @@ impl Part {
             ..Part::default()
         };
         let narrowest = build::narrowest(scenario, &built.paths[index][1]);
-        part.narrow.push(Narrowest {
-            ack_bytes: counted.tally.narrow_bytes,
-            rate_bps: narrowest.and_then(|line| build::rate(scenario, line)),
-        });
+        part.narrow.push(narrowest.and_then(|line| {
+            Some(Narrowest {
+                line,
+                ack_bytes: counted.tally.narrow_bytes,
+                rate_bps: build::rate(scenario, line)?,
+            })
+        }));
         for app in network.apps().iter().filter(|app| app.flow == index) {
             if let Some((left, what)) = left(app, part.sums.bytes) {
                 part.end = Some(network.now);
@@ -289,16 +295,20 @@ impl Part {
         }
     }
 
-    /// The share of the narrowest line that the ACKs of the flows take together; `None` unless
-    /// their narrowest lines have the same rate.
+    /// The share of their narrowest line that the ACKs of the flows take together. If flows have
+    /// several narrowest lines of one rate, this is the fullest of these; `None` if the rates differ.
     fn uplink_share(&self, duration_s: f64) -> Option<f64> {
-        let rate = self.narrow.first()?.rate_bps?;
-        let differs = |line: &Narrowest| line.rate_bps != Some(rate);
+        let rate = self.narrow.first()?.as_ref()?.rate_bps;
+        let differs = |line: &Option<Narrowest>| line.is_none_or(|line| line.rate_bps != rate);
         if duration_s <= 0.0 || self.narrow.iter().any(differs) {
             return None;
         }
-        let bits: u64 = self.narrow.iter().map(|line| line.ack_bytes * 8).sum();
-        Some((bits as f64 / duration_s / rate as f64).min(1.0))
+        let mut bits: BTreeMap<usize, u64> = BTreeMap::new();
+        for line in self.narrow.iter().flatten() {
+            *bits.entry(line.line).or_default() += line.ack_bytes * 8;
+        }
+        let most = *bits.values().max()?;
+        Some((most as f64 / duration_s / rate as f64).min(1.0))
     }
 
     fn completion(&self) -> Option<Completion> {

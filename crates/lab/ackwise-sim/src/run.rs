@@ -63,7 +63,7 @@ fn checked(
     runs: &[RunSpec],
     options: &RunOptions,
 ) -> Result<Option<ThreadPool>, SimError> {
-    build::check(scenario, runs)?;
+    build::check::policies(scenario)?;
     own_policy::check(scenario, &options.policies)?;
     let pool = match options.jobs {
         1 => None,

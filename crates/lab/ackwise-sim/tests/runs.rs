@@ -660,3 +660,141 @@ fn the_goodput_of_what_starves_is_over_the_whole_time() {
     let unfinished = of(&stalls, &sized);
     assert_eq!(unfinished.totals.duration_s, whole.totals.duration_s);
 }
+
+/// What the file asks for only in some runs is refused, too, where these get it from.
+#[test]
+fn what_only_some_runs_ask_for_is_refused() {
+    let swept = |path: &str, values: &str| format!("[sweep]\n{path} = [{values}]\n");
+    let changed = |change: &str| {
+        format!("[[arm]]\nname = \"baseline\"\n[[arm]]\nname = \"b\"\nchange = {{ {change} }}\n")
+    };
+    let zipped = "[sweep]\nzip = { flow.bulk.socket.mptcp = [false, true],\n\
+                  link.wan.forward.rate = [\"5 Mbit/s\", \"6 Mbit/s\"] }\n";
+    let drawn = "[sweep.draw]\nn = 2\nflow.bulk.socket.send_buffer = \
+                 { choice = [\"64 KiB\", \"1 MiB\"] }\n";
+    for (more, wanted, said) in [
+        (
+            swept("flow.bulk.socket.mptcp", "false, true"),
+            "socket.mptcp =",
+            "Multipath",
+        ),
+        (
+            swept("record.capture", "false, true"),
+            "record.capture",
+            "'capture'",
+        ),
+        (
+            swept("link.wan.offload", "false, true"),
+            "wan.offload",
+            "offloads",
+        ),
+        (
+            swept("flow.bulk.socket.send_buffer", "\"64 KiB\""),
+            "send_buffer =",
+            "receive_buffer",
+        ),
+        (
+            swept("flow.bulk.cc", "\"reno\", \"dctcp\""),
+            "flow.bulk.cc",
+            "dctcp",
+        ),
+        (
+            changed("node.sender.sysctl.\"net.ipv4.tcp_sack\" = \"0\""),
+            "tcp_sack",
+            "no kernel",
+        ),
+        (
+            changed("\"flow.*.socket.mptcp\" = true"),
+            "socket.mptcp",
+            "Multipath",
+        ),
+        (zipped.to_owned(), "socket.mptcp =", "Multipath"),
+        (drawn.to_owned(), "send_buffer =", "receive_buffer"),
+    ] {
+        let text = [NETWORK, BULK, &more].concat();
+        let line = 1 + text.lines().position(|line| line.contains(wanted)).unwrap();
+        let error = refused(&[NETWORK, BULK, &more], &RunOptions::default());
+        let place = format!("test.toml:{line}:");
+        assert!(error.contains(&place) && error.contains(said), "{error}");
+    }
+    // A run without it is fine.
+    let options = RunOptions {
+        only: vec!["baseline/cubic/1".to_owned()],
+        ..RunOptions::default()
+    };
+    let parts = [NETWORK, BULK, &changed("flow.bulk.socket.mptcp = true")];
+    let done = run(&scenario(&parts), &options, &mut |_| {});
+    assert!(done.is_ok_and(|report| report.runs.len() == 1));
+}
+
+/// Shares of different lines are not added.
+#[test]
+fn the_share_of_the_uplink_is_that_of_one_line() {
+    let flow = |name: &str, from: &str, to: &str| {
+        format!("[[flow]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\napp = \"bulk\"\n")
+    };
+    let link = |name: &str, between: &str, up: &str| {
+        format!(
+            "[[link]]\nname = \"{name}\"\nbetween = [{between}]\n\
+             forward = {{ rate = \"20 Mbit/s\", delay = \"10 ms\", queue = \"50 packets\" }}\n\
+             reverse = {{ rate = \"{up}\", delay = \"10 ms\", queue = \"50 packets\" }}\n"
+        )
+    };
+    let head = |nodes: &[&str]| {
+        let nodes = nodes
+            .iter()
+            .map(|node| format!("[[node]]\nname = \"{node}\"\n"));
+        let nodes: String = nodes.collect();
+        format!("[scenario]\nname = \"t\"\nduration = \"2 s\"\n{nodes}")
+    };
+    let shares = |parts: &[&str]| {
+        let run = report(&scenario(parts), 1).runs.remove(0);
+        let share = |part: &ackwise_scenario::record::Traffic| part.uplink_share.unwrap();
+        let flows: Vec<f64> = run.flows.iter().map(|flow| share(&flow.traffic)).collect();
+        (share(&run.totals), flows)
+    };
+    // Two pairs, each with an uplink of its own.
+    let (all, each) = shares(&[
+        &head(&["a", "b", "c", "d"]),
+        &link("one", "\"a\", \"b\"", "800 kbit/s"),
+        &link("two", "\"c\", \"d\"", "800 kbit/s"),
+        &flow("f", "a", "b"),
+        &flow("g", "c", "d"),
+    ]);
+    assert!(
+        each[0] > 0.3 && all <= each[0].max(each[1]) * 1.01,
+        "{all} {each:?}"
+    );
+    // Both ways over a symmetric link.
+    let (all, each) = shares(&[
+        &head(&["a", "b"]),
+        &link("one", "\"a\", \"b\"", "20 Mbit/s"),
+        &flow("f", "a", "b"),
+        &flow("g", "b", "a"),
+    ]);
+    assert!(all <= each[0].max(each[1]) * 1.01, "{all} {each:?}");
+    // Two downloads over one uplink take it together.
+    let (all, each) = shares(&[
+        &head(&["a", "b"]),
+        &link("one", "\"a\", \"b\"", "2 Mbit/s"),
+        &flow("f", "a", "b"),
+        &flow("g", "a", "b"),
+    ]);
+    let sum = each[0] + each[1];
+    assert!(
+        (all - sum).abs() < 0.1 * sum && all > each[0].max(each[1]),
+        "{all} {each:?}"
+    );
+}
+
+/// Many runs take a while to check, and a signal need not wait for that.
+#[test]
+fn a_signal_ends_the_checks_before_the_first_run() {
+    let options = RunOptions {
+        max_events: 1,
+        ..RunOptions::default()
+    };
+    options.cancel.store(true, Ordering::Relaxed);
+    let done = run(&scenario(&[NETWORK, BULK]), &options, &mut |_| {});
+    assert!(done.is_ok_and(|report| report.runs.is_empty()));
+}

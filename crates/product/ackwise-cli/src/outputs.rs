@@ -21,7 +21,7 @@ pub fn check<'a>(
     for output in outputs {
         if output == Path::new("-") {
             return Err(BadInput::new("-: an output needs the name of a file")
-                .mend("name /dev/stdout for standard output, or ./- for a file of this name"));
+                .hint("name /dev/stdout for standard output, or ./- for a file of this name"));
         }
         let refuse = |why: &str| {
             Err(BadInput::new(format!("{}: {why}", output.display()))

@@ -71,7 +71,7 @@ fn check_outputs(args: &ConformArgs) -> Result<(), BadInput> {
     };
     fs::create_dir_all(directory).map_err(|error| {
         BadInput::new(format!("{}: cannot be made: {error}", directory.display()))
-            .mend("--pcap takes a directory for the captures")
+            .hint("--pcap takes a directory for the captures")
     })
 }
 

@@ -66,7 +66,26 @@ const WAKE_UPS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(
 const MIN_V: f64 = 0.001;
 const MIN_MA: f64 = 0.001;
 
+/// Shortest and longest duration of a run.
+const DURATION: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(100_000)];
+
 impl RadioScenario {
+    /// The scenario with another duration.
+    ///
+    /// # Errors
+    /// The duration is out of range.
+    pub fn with_duration(self, duration: Duration) -> Result<RadioScenario, ScenarioError> {
+        let [least, most] = DURATION;
+        if !(least..=most).contains(&duration) {
+            return Err(ScenarioError::Duration {
+                duration,
+                least,
+                most,
+            });
+        }
+        Ok(RadioScenario { duration, ..self })
+    }
+
     /// Parses and checks the text of a scenario; `name` stands for the file in messages.
     ///
     /// # Errors
@@ -134,7 +153,7 @@ fn scenario(tree: &Table, source: &Source, errors: &RefCell<Collector>) -> Optio
             .word("about")
             .map_or(String::new(), |word| word.text.trim().to_owned()),
         duration: head
-            .time("duration", second, 100_000 * second)
+            .time("duration", DURATION[0], DURATION[1])
             .unwrap_or(3600 * second),
         bytes: head.size("data").unwrap_or(48_000),
         stagger: head

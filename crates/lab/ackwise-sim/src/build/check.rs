@@ -14,70 +14,84 @@ const BUILT_IN_SYSCTLS: [(&str, &str); 2] = [
     ("net.ipv4.route.min_adv_mss", "48"),
 ];
 
-/// Checks all runs of a scenario for what only the simulator knows to be impossible.
+/// Checks the policies of all arms.
 ///
 /// # Errors
-/// Something in the scenario has no model here; it is named with line and column.
-pub fn check(scenario: &Scenario, runs: &[RunSpec]) -> Result<(), SimError> {
-    for flow in &scenario.flows {
+/// A policy or a parameter does not exist; it is named with line and column.
+pub fn policies(scenario: &Scenario) -> Result<(), SimError> {
+    for placement in scenario.arms.iter().flat_map(|arm| &arm.placements) {
+        place::policy(scenario, placement)?;
+    }
+    Ok(())
+}
+
+/// Checks a run for what only the simulator knows to be impossible; `seen` is the scenario as the
+/// run sees it (`Scenario::at`).
+///
+/// # Errors
+/// Something in the run has no model here; it is named with line and column.
+pub fn run(scenario: &Scenario, seen: &Scenario, spec: &RunSpec) -> Result<(), SimError> {
+    let refused = |path: &str, name: &str, what: &str| {
+        Err(SimError::in_run(scenario, spec, path, name, what))
+    };
+    for flow in &seen.flows {
+        let socket = format!("flow.{}.socket", flow.name);
         if flow.socket.mptcp {
-            return Err(SimError::at(
-                scenario,
-                &format!("flow.{}.socket.mptcp", flow.name),
-                &flow.name,
-                "asks for Multipath TCP, which the simulator has no model of; remove 'mptcp'",
-            ));
+            let what =
+                "asks for Multipath TCP, which the simulator has no model of; remove 'mptcp'";
+            return refused(&format!("{socket}.mptcp"), &flow.name, what);
         }
-        let mut named: Vec<&str> = runs.iter().map(|run| flow.cc(run)).collect();
-        named.dedup();
+        if flow.socket.send_buffer.is_some() {
+            let what = "limits its send buffer, which the simulator has no model of; remove \
+                        'send_buffer', or limit the window by 'receive_buffer' or by 'window_limit' \
+                        in [flow.model]";
+            return refused(&format!("{socket}.send_buffer"), &flow.name, what);
+        }
+        let cc = flow.cc(spec);
         let have: Vec<&str> = match &flow.quic {
             Some(_) => quic_endpoint::CONGESTION_CONTROLS.to_vec(),
             None => congestion_controls().collect(),
         };
-        if let Some(cc) = named.iter().find(|cc| !have.contains(cc)) {
+        if !have.contains(&cc) {
             let have = have.join(", ");
             let runs = if flow.quic.is_some() {
                 "runs QUIC"
             } else {
                 "runs"
             };
-            return Err(SimError::at(
-                scenario,
-                &format!("flow.{}.cc", flow.name),
-                &flow.name,
-                &format!(
-                    "{runs} with '{cc}', which the simulator has no model of (it has {have}); \
-                     choose one of these, e.g. with --cc"
-                ),
-            ));
+            let what = format!(
+                "{runs} with '{cc}', which the simulator has no model of (it has {have}); choose one \
+                 of these, e.g. with --cc"
+            );
+            return refused(&format!("flow.{}.cc", flow.name), &flow.name, &what);
         }
     }
-    for node in &scenario.nodes {
+    for link in &seen.links {
+        if link.offload {
+            let what = "asks for the offloads of devices, which the simulator has no model of; remove \
+                        'offload'";
+            return refused(&format!("link.{}.offload", link.name), &link.name, what);
+        }
+    }
+    for node in &seen.nodes {
         let foreign = |(name, value): &(&String, &String)| {
             !BUILT_IN_SYSCTLS.contains(&(name.as_str(), value.as_str()))
         };
         if let Some((name, _)) = node.sysctl.iter().find(foreign) {
-            return Err(SimError::at(
-                scenario,
+            let what = format!(
+                "sets '{name}', and the simulator has no kernel; remove it and use 'socket' and \
+                 [flow.model] of the flows"
+            );
+            return refused(
                 &format!("node.{}.sysctl.{name}", node.name),
                 &node.name,
-                &format!(
-                    "sets '{name}', and the simulator has no kernel; \
-                     remove it and use 'socket' and [flow.model] of the flows"
-                ),
-            ));
+                &what,
+            );
         }
     }
-    if scenario.record.capture {
-        return Err(SimError::at(
-            scenario,
-            "record.capture",
-            "capture",
-            "is not made by the simulator; remove it from [record]",
-        ));
-    }
-    for placement in scenario.arms.iter().flat_map(|arm| &arm.placements) {
-        place::policy(scenario, placement)?;
+    if seen.record.capture {
+        let what = "is not made by the simulator; remove it";
+        return refused("record.capture", "capture", what);
     }
     Ok(())
 }

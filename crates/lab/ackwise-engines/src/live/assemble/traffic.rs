@@ -23,9 +23,17 @@ pub(super) struct Part<'a> {
     retransmits: u64,
     outcomes: Vec<&'a Outcome>,
     seen: Vec<&'a Seen>,
-    /// For each flow, ACK bytes in frames, and the rate of the narrowest link on the ACKs' path.
-    narrowest: Vec<(u64, Option<u64>)>,
+    /// For each flow, ACK bytes in frames, and the narrowest line on the ACKs' path.
+    narrowest: Vec<(u64, Option<Line>)>,
     has_transfers: bool,
+}
+
+/// One direction of a link, in the order of the rates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Line {
+    rate_bps: u64,
+    link: usize,
+    ingress_end: usize,
 }
 
 impl<'a> Part<'a> {
@@ -54,12 +62,16 @@ impl<'a> Part<'a> {
                 } else {
                     &link.reverse
                 };
-                Some((direction.rate_bps?, hop.link))
+                Some(Line {
+                    rate_bps: direction.rate_bps?,
+                    link: hop.link,
+                    ingress_end: hop.ingress_end,
+                })
             })
             .min();
         let counted = on(paths.counted_on);
         let ack_frames = narrow
-            .and_then(|(_, link)| on(link))
+            .and_then(|line| on(line.link))
             .or(counted)
             .map_or(0, |count| count.ack_frame_bytes);
         Self {
@@ -67,7 +79,7 @@ impl<'a> Part<'a> {
             retransmits,
             outcomes: vec![&measured.outcomes[index]],
             seen: vec![&measured.seen[index]],
-            narrowest: vec![(ack_frames, narrow.map(|(rate, _)| rate))],
+            narrowest: vec![(ack_frames, narrow)],
             has_transfers: matches!(
                 measured.scenario.flows[index].app,
                 App::RequestResponse { .. } | App::ShortFlows { .. } | App::Chunks { .. }
@@ -170,15 +182,10 @@ impl<'a> Part<'a> {
             .collect()
     }
 
-    /// The share of the uplink that the flows take together. `None` unless all have the same rate
-    /// on the narrowest link, without which the sum has no meaning.
+    /// The share of their narrowest line that the ACKs of the flows take together. If flows have
+    /// several narrowest lines of one rate, this is the fullest of these; `None` if the rates differ.
     fn uplink_share(&self, duration_s: f64) -> Option<f64> {
-        let rate = self.narrowest.first()?.1?;
-        if duration_s <= 0.0 || self.narrowest.iter().any(|(_, other)| *other != Some(rate)) {
-            return None;
-        }
-        let bits: u64 = self.narrowest.iter().map(|(bytes, _)| bytes * 8).sum();
-        Some((bits as f64 / duration_s / rate as f64).min(1.0))
+        uplink_share(&self.narrowest, duration_s)
     }
 
     fn rtts(&self) -> Option<Quantiles> {
@@ -327,5 +334,40 @@ impl<'a> Part<'a> {
                 .push(known(sum(|sample| sample.retransmits)));
         }
         series
+    }
+}
+
+fn uplink_share(narrowest: &[(u64, Option<Line>)], duration_s: f64) -> Option<f64> {
+    let rate = narrowest.first()?.1?.rate_bps;
+    let mut bits: BTreeMap<Line, u64> = BTreeMap::new();
+    for (bytes, line) in narrowest {
+        let line = line.filter(|line| line.rate_bps == rate)?;
+        *bits.entry(line).or_default() += bytes * 8;
+    }
+    let most = *bits.values().max().filter(|_| duration_s > 0.0)?;
+    Some((most as f64 / duration_s / rate as f64).min(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_different_lines_are_not_added() {
+        let line = |rate_bps, link, ingress_end| {
+            Some(Line {
+                rate_bps,
+                link,
+                ingress_end,
+            })
+        };
+        let share = |lines: &[(u64, Option<Line>)]| uplink_share(lines, 1.0);
+        let (one, other, back) = (line(8000, 0, 0), line(8000, 1, 0), line(8000, 0, 1));
+        assert_eq!(share(&[(500, one), (250, one)]), Some(0.75));
+        assert_eq!(share(&[(500, one), (600, other)]), Some(0.6));
+        assert_eq!(share(&[(500, one), (600, back), (200, one)]), Some(0.7));
+        assert_eq!(share(&[(500, one), (600, line(9000, 1, 0))]), None);
+        assert_eq!(share(&[(500, one), (600, None)]), None);
+        assert_eq!(uplink_share(&[(500, one)], 0.0), None);
     }
 }
