@@ -446,8 +446,9 @@ mod tests {
 
     #[test]
     fn a_cause_is_what_has_to_change() {
-        let (lost, whole): (fn(f64) -> f64, fn(f64) -> f64) = (|_| 8.0, |_| 100.0);
-        let of = |curves: [fn(f64) -> f64; 3], widest: fn(f64) -> f64| {
+        type Left = fn(f64) -> f64;
+        let (lost, whole): (Left, Left) = (|_| 8.0, |_| 100.0);
+        let of = |curves: [Left; 3], widest: Left| {
             let curves = curves.map(|left| curve(Some(13), left));
             let mut causes = Causes::default();
             causes.add(curves.each_ref(), &curve(None, widest));
