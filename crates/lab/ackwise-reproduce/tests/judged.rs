@@ -128,7 +128,7 @@ fn pavilanskas_says_of_each_row_how_it_stands() {
     assert!(!fig9, "a simulated session goes on until its end");
     let id = "pavilanskas/criterion/window";
     assert_eq!(verdict(&rows, id), Verdict::NotComparable);
-    // A hundredth of the file ends after 3.4 s instead of 41.
+    // A hundredth of the file is not the transfer.
     assert_eq!(verdict(&rows, "pavilanskas/fig4/0"), Verdict::Outside);
 }
 

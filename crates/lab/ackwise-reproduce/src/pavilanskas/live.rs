@@ -33,8 +33,10 @@ const WHOLE: u32 = 80;
 const QUICK: [&str; 5] = ["baseline", "dropped-80", "dropped-90", "held-80", "held-90"];
 
 const RATE: &str = "link.pc0-r0.forward.rate";
-const RATES: [&str; 5] = [
+const RATES: [&str; 7] = [
+    "1 Mbit/s",
     "4 Mbit/s",
+    "8 Mbit/s",
     "16 Mbit/s",
     "32 Mbit/s",
     "65 Mbit/s",
@@ -458,8 +460,8 @@ fn acks_through(run: &Run) -> f64 {
 const EACH_ITS_OWN: &str = "Derived from 44 and 49 Mbit/s. A bucket for each session, which the \
                             paper's listing has not.";
 const FREE_NOTE: &str = "Published in words: an \"insignificant unfairness\". Here windows fill the \
-                         queue, and the policed session can fall behind; held, it is where it is \
-                         unfiltered.";
+                         queue, and the policed session can fall behind; if ACKs are held, its \
+                         rate is not lower than without a filter.";
 
 fn sessions(
     (lab, outcome): (&Lab<'_>, &Outcome),
