@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use ackwise_config::queues::QueueLimit;
 use ackwise_scenario::{App, Direction, Flow, RunSpec, Scenario};
 
+use crate::app::Transfer;
 use crate::build;
 use crate::connection::Connection;
 use crate::error::SimError;
@@ -19,6 +20,14 @@ use crate::time::nanos;
 const PACKET_BYTES: u64 = 256;
 /// Bytes of one sample of a flow: in memory, as a series, and as text.
 const SAMPLE_BYTES: u64 = 400;
+/// Bytes of a transfer that has begun: in the application's growing list, and in the record of its
+/// flow and of all flows.
+const TRANSFER_BYTES: f64 = (3 * size_of::<Transfer>()) as f64;
+/// Bytes of a transfer that is planned: its place in the order, and in the list of those that have
+/// begun.
+const PLANNED_BYTES: f64 = (size_of::<u64>() + size_of::<Transfer>()) as f64;
+/// Segments of a transfer besides its data: those that open and close its connection.
+const OPENING_SEGMENTS: f64 = 4.0;
 /// Bytes of a busy connection: its ends, what its peer has not acknowledged, and its gaps.
 const CONNECTION_BYTES: u64 = (size_of::<Connection<Sender, Receiver>>() + 512) as u64;
 
@@ -93,9 +102,10 @@ pub(crate) fn check(
                 what: "of memory, with the runs in parallel",
                 needed: mb(at_once),
                 limit: mb(options.max_memory as f64),
-                hint: "use fewer flows, a longer [record] interval or series = false, fewer \
-                       --jobs, or raise the limit (--max-memory)"
-                    .to_owned(),
+                hint:
+                    "use fewer flows or transfers, a longer [record] interval or series = false, \
+                       fewer --jobs, or raise the limit (--max-memory)"
+                        .to_owned(),
             });
         }
     }
@@ -114,6 +124,7 @@ pub(crate) fn estimate(scenario: &Scenario, spec: &RunSpec) -> Result<Estimate, 
         events: 0.0,
         memory: 0.0,
     };
+    let mut packets = 0.0;
     for (flow, paths) in scenario.flows.iter().zip(&paths) {
         let mtu = build::mtu(scenario, paths);
         let (sender, receiver) = tcp::configure(flow.cc(spec), &flow.model, &flow.socket, mtu)
@@ -135,15 +146,23 @@ pub(crate) fn estimate(scenario: &Scenario, spec: &RunSpec) -> Result<Estimate, 
         let rate = shares.fold(by_window, f64::min);
         let bits = (rate * duration).min(bytes(flow, duration) * 8.0);
         if !bits.is_finite() {
-            return Err(SimError::at(
-                scenario,
-                &format!("flow.{}", flow.name),
-                &flow.name,
-                "has no bounded rate on its path, so nothing limits it; give a link a 'rate', or the \
-                 flow 'bytes' or a 'receive_buffer'",
-            ));
+            return Err(unbounded(scenario, flow));
         }
-        let segments = bits / 8.0 / f64::from(sender.mss);
+        let mut segments = bits / 8.0 / f64::from(sender.mss);
+        if let Some(work) = Work::of(flow, sender.mss, mtu) {
+            let number = work.number(flow, duration, rtt, |way| {
+                let rates = paths[way]
+                    .iter()
+                    .filter_map(|&line| build::rate(scenario, line));
+                rates.min().map_or(f64::INFINITY, |rate| rate as f64)
+            });
+            if !number.is_finite() {
+                return Err(unbounded(scenario, flow));
+            }
+            segments = segments.max(number * work.segments);
+            total.memory += number * TRANSFER_BYTES + work.planned * PLANNED_BYTES;
+        }
+        packets += 2.0 * segments;
         let hops = paths.iter().flatten().count() as f64;
         total.events += segments * (hops + 0.1);
         total.memory += (u64::from(flow.connections) * CONNECTION_BYTES) as f64;
@@ -153,8 +172,79 @@ pub(crate) fn estimate(scenario: &Scenario, spec: &RunSpec) -> Result<Estimate, 
         // In flight: what the path holds outside its queues.
         total.memory += (rate * rtt).min(bits) / 8.0 / f64::from(sender.mss) * PACKET_BYTES as f64;
     }
-    total.memory += lines(scenario) + samples(scenario);
+    // A sender may send a packet for each that has left the queue, and one more.
+    let sent = 2.0 * packets;
+    total.memory += lines(scenario, sent) + samples(scenario);
     Ok(total)
+}
+
+fn unbounded(scenario: &Scenario, flow: &Flow) -> SimError {
+    SimError::at(
+        scenario,
+        &format!("flow.{}", flow.name),
+        &flow.name,
+        "has no bounded rate on its path, so nothing limits it; give a link a 'rate', or the flow \
+         'bytes' or a 'receive_buffer'",
+    )
+}
+
+/// The transfers or exchanges of a flow, whose number a rate in bits does not bound alone.
+struct Work {
+    /// Segments with data or a flag of one transfer, both ways.
+    segments: f64,
+    /// Bytes that one takes on the paths of the data and of the ACKs.
+    bytes: [f64; 2],
+    /// How many there are to be; infinite without an end.
+    wanted: f64,
+    /// How many are drawn before the first begins.
+    planned: f64,
+}
+
+impl Work {
+    fn of(flow: &Flow, mss: u32, mtu: u32) -> Option<Work> {
+        let (header, mss) = (f64::from(mtu.saturating_sub(mss)), f64::from(mss));
+        let segments = |bytes: u64| (bytes as f64 / mss).ceil();
+        match &flow.app {
+            App::ShortFlows { sizes, count } => {
+                let mean = |of: &dyn Fn(u64) -> f64| {
+                    sizes.iter().map(|size| of(*size)).sum::<f64>() / sizes.len().max(1) as f64
+                };
+                let data = mean(&segments);
+                let wanted = count.map(|count| f64::from(count) * sizes.len() as f64);
+                Some(Work {
+                    segments: data + OPENING_SEGMENTS,
+                    bytes: [mean(&|size| size as f64) + data * header, 0.0],
+                    wanted: wanted.unwrap_or(f64::INFINITY),
+                    planned: wanted.unwrap_or(0.0),
+                })
+            }
+            App::RequestResponse {
+                request,
+                response,
+                count,
+            } => {
+                let wire = |bytes: u64| bytes as f64 + segments(bytes) * header;
+                let wanted = count.map(|count| f64::from(count) * f64::from(flow.connections));
+                Some(Work {
+                    segments: segments(*request) + segments(*response),
+                    bytes: [wire(*response), wire(*request)],
+                    wanted: wanted.unwrap_or(f64::INFINITY),
+                    planned: 0.0,
+                })
+            }
+            App::Bulk { .. } | App::Iperf3 { .. } | App::Chunks { .. } => None,
+        }
+    }
+
+    /// How many begin at most; `rate` is that of the slowest line, per way.
+    fn number(&self, flow: &Flow, duration: f64, rtt: f64, rate: impl Fn(usize) -> f64) -> f64 {
+        let connections = f64::from(flow.connections);
+        // Both divisions give infinity where nothing limits the number.
+        let takes = [0, 1].map(|way| self.bytes[way] * 8.0 / rate(way));
+        let by_time = duration / (rtt + takes[0] + takes[1]) * connections;
+        let most = by_time.min(duration / takes[0]).min(duration / takes[1]);
+        (most + connections).min(self.wanted)
+    }
 }
 
 /// All bytes that a flow sends in this many seconds.
@@ -183,8 +273,8 @@ fn bytes(flow: &Flow, duration: f64) -> f64 {
     }
 }
 
-/// Memory of the lines with their queues full.
-fn lines(scenario: &Scenario) -> f64 {
+/// Memory of the lines with their queues as full as this many packets make them.
+fn lines(scenario: &Scenario, sent: f64) -> f64 {
     let directions = scenario.links.iter().flat_map(|l| [&l.forward, &l.reverse]);
     let full = directions.map(|direction| {
         let packets = match direction.queue.as_ref().map(|queue| queue.limit) {
@@ -194,9 +284,9 @@ fn lines(scenario: &Scenario) -> f64 {
             // Not all queues of the default length are expected to fill.
             None => 64,
         };
-        size_of::<Line>() as u64 + packets * PACKET_BYTES
+        size_of::<Line>() as f64 + (packets as f64).min(sent) * PACKET_BYTES as f64
     });
-    full.sum::<u64>() as f64
+    full.sum()
 }
 
 fn samples(scenario: &Scenario) -> f64 {
@@ -211,6 +301,84 @@ fn samples(scenario: &Scenario) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The estimate of the only run of a scenario of two nodes.
+    fn of(duration: &str, both: &str, flow: &str) -> Result<Estimate, SimError> {
+        let text = format!(
+            "[scenario]\nname = \"t\"\nduration = \"{duration}\"\n[record]\nseries = false\n\
+             [[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n\
+             [[link]]\nname = \"wan\"\nbetween = [\"a\", \"b\"]\nboth = {{ {both} }}\n\
+             [[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\n{flow}\n"
+        );
+        let scenario = Scenario::parse("t.toml", &text).unwrap();
+        let run = scenario.runs().remove(0);
+        estimate(&scenario.at(&run).unwrap(), &run)
+    }
+
+    #[test]
+    fn small_exchanges_and_transfers_count_by_number() {
+        let asks = "app = \"request-response\"\nrequest = \"1 B\"\nresponse = \"1 B\"\n";
+        let fast = "rate = \"1 Gbit/s\"";
+        // 56 million exchanges took 4.8 GB.
+        let endless = of("60 s", fast, asks).unwrap();
+        assert!(endless.memory > 4.8e9, "{endless:?}");
+        let counted = of("60 s", fast, &format!("{asks}count = 1000")).unwrap();
+        assert!(counted.memory < 1e6 && counted.events < 1e4, "{counted:?}");
+        let far = of("60 s", "rate = \"1 Gbit/s\", delay = \"10 ms\"", asks).unwrap();
+        assert!(far.memory < 2e6, "{far:?}");
+        let sizes: Vec<String> = (1..=40).map(|size| format!("\"{size} kB\"")).collect();
+        let sizes = sizes.join(", ");
+        let short =
+            |count: u32| format!("app = \"short-flows\"\nsizes = [{sizes}]\ncount = {count}\n");
+        // All of them are drawn first, however few will begin.
+        let many = of("5 s", fast, &short(10_000_000)).unwrap();
+        assert!(many.memory > 1e10, "{many:?}");
+        let few = of("5 s", fast, &short(10)).unwrap();
+        assert!(few.memory < 2e6, "{few:?}");
+    }
+
+    #[test]
+    fn a_queue_holds_no_more_than_is_sent() {
+        let bulk = "app = \"bulk\"";
+        let long = of("5 s", "rate = \"20 Mbit/s\", queue = \"600 MB\"", bulk).unwrap();
+        assert!(long.memory < 2e7, "{long:?}");
+        let short = of("5 s", "rate = \"20 Mbit/s\", queue = \"60 kB\"", bulk).unwrap();
+        assert!(short.memory < long.memory, "{short:?}");
+    }
+
+    #[test]
+    fn no_shipped_scenario_is_too_large() {
+        let scenarios = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../scenarios");
+        let mut folders = vec![std::path::PathBuf::from(scenarios)];
+        let mut looked = 0;
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                    continue;
+                }
+                // Others are radio scenarios or traces.
+                let Ok(scenario) = Scenario::load(&path) else {
+                    continue;
+                };
+                let runs = scenario.runs();
+                for spec in runs.iter().step_by(runs.len().div_ceil(6)) {
+                    // Others have no model here.
+                    let Ok(estimate) = estimate(&scenario.at(spec).unwrap(), spec) else {
+                        continue;
+                    };
+                    looked += 1;
+                    assert!(estimate.events < RunOptions::MAX_EVENTS as f64, "{path:?}");
+                    assert!(
+                        estimate.memory < RunOptions::MAX_MEMORY as f64 / 8.0,
+                        "{path:?}"
+                    );
+                }
+            }
+        }
+        assert!(looked > 100, "{looked}");
+    }
 
     #[test]
     fn a_queue_that_only_a_kernel_has_is_refused() {
