@@ -7,6 +7,7 @@ use ackwise_scenario::record::Run;
 
 use super::{ACK_QUEUE, CC, DATA_QUEUE, DURATION_S};
 use crate::series::{mean, moments};
+use crate::tolerances::range;
 use crate::{Error, Lab, Outcome, Reproduced};
 
 const PATH: &str = "scenarios/papers/marhoon/marhoon.toml";
@@ -341,13 +342,7 @@ fn ratios() -> [Ratio; 8] {
             id: "data-drops",
             what: "drops on the uplink",
             of: |outcome, _, run| Ok(outcome.queue(run, DATA_QUEUE)?.drops as f64),
-            published: Some((
-                2.08.into(),
-                Tolerance::Range {
-                    low: 1.3,
-                    high: 4.0,
-                },
-            )),
+            published: Some((2.08.into(), range(1.3, 4.0))),
             note: "Figs. 5 and 6. Here, as in ns-2.35 with the same set-up, fewer are dropped.",
         },
         Ratio {
@@ -361,13 +356,7 @@ fn ratios() -> [Ratio; 8] {
             id: "ack-queue-drops",
             what: "ACKs that RED dropped on the downlink, without those filtered",
             of: |outcome, _, run| Ok(outcome.queue(run, ACK_QUEUE)?.drops as f64),
-            published: Some((
-                0.636.into(),
-                Tolerance::Range {
-                    low: 0.3,
-                    high: 1.0,
-                },
-            )),
+            published: Some((0.636.into(), range(0.3, 1.0))),
             note: "The other reading of figures 7 and 8: next to none are left with the filter, where \
                    the paper has 14 000. Neither reading gives both the paper's number and its sign.",
         },
