@@ -161,7 +161,8 @@ impl Experiment {
         self
     }
 
-    /// Marks the row as a variant: one of several values of something that the paper leaves open.
+    /// Marks the row as a variant: one of several values of something that the paper leaves open, or
+    /// another set-up than the paper's.
     pub fn variant(mut self) -> Self {
         self.basis = Basis::Variant;
         self

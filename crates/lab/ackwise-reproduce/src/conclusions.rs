@@ -65,7 +65,7 @@ impl Paper for Conclusions {
 
     fn about(&self) -> &'static str {
         "50 Mbit/s down, an uplink from 5 Mbit/s to 50 kbit/s with a short or a deep queue, 1 to \
-         16 CUBIC flows, 40 ms: what each way to deal with ACKs leaves of the downlink."
+         16 CUBIC flows, 40 ms: the downlink goodput with each way of handling ACKs."
     }
 
     fn engines(&self) -> &'static [Engine] {

@@ -9,8 +9,9 @@
 //! Measured numbers are never set by hand. A row beside a published value has a tolerance and a
 //! verdict, or says why the two cannot be compared; a [`Claim`] of a paper that no row answers
 //! becomes a row that says why it was not run. Where a paper leaves something open, it is varied,
-//! and the spread is reported. Some parameters that a paper does not print were inferred from what
-//! it does print (packet and queue of Saldana, delays of Marhoon); the paper's page says so.
+//! and the spread is reported. Some parameters that a paper does not print were chosen because with
+//! them ns-2 comes near its results (packet and queue of Saldana; delays, window, queues and bursts
+//! of Marhoon): a fit, and no derivation. The paper's page says which.
 
 mod ayadi;
 mod catalog;

@@ -145,6 +145,7 @@ fn marhoon_says_of_each_row_how_it_stands() {
         ("acks-removed", Verdict::Outside),
         ("ack-queue-drops", Verdict::Outside),
         ("queue-deviation", Verdict::Outside),
+        ("window-deviation", Verdict::Outside),
         ("timeouts", Verdict::Undecided),
     ] {
         let id = format!("marhoon/ratio/{id}");

@@ -43,7 +43,8 @@ pub(super) fn sign(published: &str) -> Tolerance {
 }
 
 /// The tolerance for "about 20 percent" less at 2 hops, and "about 10" at 10: at most 10 points off,
-/// and a visible saving of at least 12 and 5.
+/// and a visible saving of at least 12 and 5. Our criteria from before the runs allowed 35 % at 2 hops;
+/// without any ACK it would be 36 %, so that such a bound could not be missed.
 pub(super) const fn saving(hops: u64) -> Tolerance {
     match hops {
         2 => range(-30.0, -12.0),
@@ -283,16 +284,35 @@ fn others(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
             .tolerance(MORE)
             .note(SIX),
         );
+        six_hops(&fields.cross, name, title, all)?;
     }
     Ok(())
 }
 
-const ONE_PLACE: &str = "a single scenario: more than half of the seeds ahead would do, which chance \
-                         gives; the next row judges the mean by its confidence interval";
+/// "Especially in the 6 flows scenario" of a figure with two flows, read as 6 hops.
+fn six_hops(cross: &Points, name: &str, title: &str, all: &mut Reproduced) -> Result<(), Error> {
+    let of = |hops: &[u64]| {
+        let places: Vec<Place> = hops.iter().map(|hops| Place::new(*hops, 2)).collect();
+        cross.mean_gains(name, "tcp", &places, Metric::Efficiency)
+    };
+    let (six, others) = (of(&[6])?, of(&[2, 4, 8])?);
+    let more = six.iter().zip(&others).map(|(six, others)| six - others);
+    let id = format!("cross/{name}-to-tcp/six-hops-less-others");
+    let what = format!("what {title} gains with 2 flows at 6 hops, less its mean at 2, 4 and 8");
+    let row = claim("Fig. 5, 6 hops", id, what, "points", more.collect());
+    all.experiments
+        .push(row.published("more").tolerance(MORE).note(SIX_HOPS));
+    Ok(())
+}
+
+const ONE_PLACE: &str = "with one scenario, more than half of the seeds ahead would count as within, which \
+                         chance alone can give; the next row judges the mean by its confidence interval";
 
 const SIX: &str = "The text has two flows and then speaks of \"the 6 flows scenario\": here three \
-                   along each bar; 6 hops are in the figure. Of six flows the last to end decides \
+                   along each bar; the other reading is 6 hops. Of six flows the last to end decides \
                    on the energy, and it ends late with any receiver.";
+const SIX_HOPS: &str = "The text has two flows, varies the hops, and then speaks of \"the 6 flows scenario\": \
+                        read as 6 hops. Most is gained at 2 hops here.";
 
 /// Results of other authors that the paper quotes, in other settings.
 fn surveyed(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {

@@ -9,7 +9,10 @@ use crate::{Error, Reproduced};
 const SETTINGS: [(&str, &str); 5] = [
     ("standard", "IEEE 802.15.4's defaults"),
     ("inetmanet", "INETMANET's MAC of 2011"),
-    ("inetmanet-setup", "the same, 1.08 ms before each look"),
+    (
+        "inetmanet-setup",
+        "the same, 1.08 ms of radio set-up before each channel assessment",
+    ),
     (
         "inetmanet-hellos",
         "INETMANET's MAC; hellos, local repair, no link feedback",

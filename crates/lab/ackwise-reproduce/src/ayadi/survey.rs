@@ -63,7 +63,7 @@ fn gerla(points: &Points, mac: &str, called: &str, all: &mut Reproduced) -> Resu
     Ok(())
 }
 
-const WINDOW: &str = "Theirs is CSMA without a word from the receiver, and 802.11. Here the sender of a \
+const WINDOW: &str = "Theirs is CSMA without link-layer acknowledgments, and 802.11. Here the sender of a \
                       frame hears of its loss and repeats it, and a window of 1 leaves the chain idle \
                       while a segment is in flight.";
 

@@ -114,7 +114,7 @@ fn experiments(
         .part(half.part)
         .unit("Mbit/s")
         .setup(setup.replace("500…1000", "0…100"))
-        .note("For comparison: the published average is held against the line above alone."),
+        .note("For comparison: the published average is compared with the line above only."),
         match mean_interval(&late) {
             Some(interval) => Experiment::new(id("interval"), "from reset to reset", interval),
             None => Experiment::new(id("interval"), "from reset to reset", "no resets"),

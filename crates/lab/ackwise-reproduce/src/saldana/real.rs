@@ -123,6 +123,7 @@ fn alone(
             experiment(id, format!("throughput, {title}"), rate.into())
                 .published(published.0)
                 .not_comparable(RATE_NOTE)
+                .variant()
                 .unit("Mbit/s"),
             experiment(
                 &format!("{id}-interval"),
@@ -131,6 +132,7 @@ fn alone(
             )
             .published(published.1)
             .not_comparable(INTERVAL_NOTE)
+            .variant()
             .unit("s"),
         ];
         Ok::<_, Error>((rate, rows))
@@ -146,7 +148,7 @@ fn alone(
         if ms == 50 {
             let (_, rows) = shown(&name(ms), "50ms", "PE = 50 ms", FIGURE_2[1])?;
             all.experiments.extend(rows);
-            // Linux's TCP is not the paper's Tahoe, so this is a variant.
+            // As with all rows of Linux: the paper states ns-2's Tahoe.
             let lost = lost.published(TAHOE_LOSS).within_by(4.0).variant();
             all.experiments.push(lost.note(LOSS_NOTE));
         } else {
@@ -178,6 +180,7 @@ fn bundle_costs(
         )
         .published("7 to 8")
         .not_comparable(BYTES_NOTE)
+        .variant()
         .unit("B"),
         experiment(
             "acks-per-bundle-10ms",
@@ -238,10 +241,12 @@ fn hundred(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
         )
         .published("7 to 8")
         .not_comparable(CODEC_NOTE)
+        .variant()
         .unit("B"),
         row("saved", "bytes saved", saved)
             .published(80.0)
             .not_comparable(CODEC_NOTE)
+            .variant()
             .unit("%"),
         row(
             "goodput",
@@ -321,7 +326,7 @@ fn beside(
             .unit("%")
             .setup(&setup)
             .spread(spread)
-            .note("What chance, or phase, makes of two equal flows."),
+            .note("The difference between two equal flows that start times and phase alone cause."),
     );
     let mut points = Vec::new();
     for (&ms, published) in PERIODS_MS.iter().zip(RENO) {
@@ -338,7 +343,8 @@ fn beside(
             .spread(spread)
             .note(CUBIC_NOTE);
         if cc == "reno" {
-            row = row.published(published).not_comparable(PAIR_NOTE).note("");
+            row = row.published(published).not_comparable(PAIR_NOTE).variant();
+            row = row.note("");
         }
         all.experiments.push(row);
     }

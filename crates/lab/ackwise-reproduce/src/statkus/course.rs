@@ -77,10 +77,10 @@ const DRAWN: &str = "A sender of 31 MIPS, tcp_ack_limit 2000. Published: both th
                      then more data and fewer ACKs; drops at 45 s; limited again from 51 s on.";
 const RATE: &str = "published of 2000 segments and a rate that is not printed: at any rate of its figures they \
                     pass within a second, so its start threshold was another or losses put it off. \
-                    Here 2000 segments pass before the first measurement, and two measurements of 2000 (the \
-                    listing's three) before an ACK is for three";
+                    Here 2000 segments pass before the first measurement, and two measurements of 2000 \
+                    (three with the listing) before an ACK covers three segments";
 const RESTART: &str = "published of drops at 45 s that limiting itself causes, at a rate that is not printed. \
-                       Here the search starts anew like the first one: how long that takes is the rate's doing";
+                       Here the search starts anew like the first one: how long that takes depends on the data rate";
 const NO_DROP: &str = "published of drops at 45 s that limiting itself causes; here nothing was sent again, so \
                        that no search started anew";
 
@@ -114,6 +114,8 @@ struct Course {
     lost: Vec<(f64, f64)>,
     /// Time from the first retransmissions until ACKs are limited again.
     restart: Option<f64>,
+    /// How often goodput is lower than in the second before by more than [`DIP`], once ACKs are limited.
+    dips: usize,
     /// Coefficient of variation of the goodput after the first quarter, and that of the unmodified flow.
     uneven: [f64; 2],
 }
@@ -148,6 +150,7 @@ impl Course {
             acks: since.and_then(|since| ratio(ack_rate, since, end)),
             lost,
             restart,
+            dips: dips(ran, starts),
             uneven: [ran, stock].map(Ran::uneven),
         }
     }
@@ -187,7 +190,7 @@ impl Course {
             .unit("%")
             .published(60.0)
             .tolerance(GAIN)
-            .note("Published: up to 60 %. The gain is the price of an ACK on this CPU."),
+            .note("Published: up to 60 %. The gain depends on what an ACK costs on this CPU."),
             row(
                 arm,
                 "gain-mean",
@@ -223,7 +226,19 @@ impl Course {
                 .not_comparable(why),
         );
         rows.push(self.evenness(arm));
+        rows.push(self.unsteadiness(arm));
         rows
+    }
+
+    /// The short dips of Fig. 12.
+    fn unsteadiness(&self, arm: Arm) -> Experiment {
+        let what = "seconds in which goodput falls by more than a twentieth, once ACKs are limited";
+        let mut row = row(arm, "dips", what, (self.dips as f64).into());
+        row.id = format!("statkus/fig12-dips-{}", arm.id());
+        row.published("some").tolerance(SOME).note(
+            "Published, drawn and in words: short drops of throughput at 10 to 20 s, from reducing ACKs too \
+             far. In the same 100 s, second by second.",
+        )
     }
 
     /// Figs 11 and 12, for 100 s.
@@ -239,6 +254,22 @@ impl Course {
                 100.0 * base
             ))
     }
+}
+
+/// The share of itself by which goodput falls in a dip.
+const DIP: f64 = 0.05;
+
+/// The number of seconds after `from` with less goodput than the one before, by more than [`DIP`]. The last
+/// second is excluded, because the transfer ends in it.
+fn dips(ran: &Ran, from: Option<f64>) -> usize {
+    let Some(from) = from else { return 0 };
+    let rates = ran.over_time(Span::goodput_bps).filter(|(t, _)| *t > from);
+    let rates: Vec<f64> = rates.map(|(_, rate)| rate).collect();
+    let whole = &rates[..rates.len().saturating_sub(1)];
+    let fell = whole
+        .windows(2)
+        .filter(|pair| pair[1] < (1.0 - DIP) * pair[0]);
+    fell.count()
 }
 
 fn row(arm: Arm, key: &str, what: &str, value: Value) -> Experiment {
@@ -328,6 +359,10 @@ mod tests {
         for key in ["start", "restart", "uneven"] {
             assert_eq!(of(key), Some(Verdict::NotComparable), "{key}");
         }
+        // From 16 to 14, and from 14 to 10.
+        assert_eq!(course.dips, 2);
+        let id = "statkus/fig12-dips-rate-limit";
+        assert!(verdicts.contains(&(id.to_owned(), Verdict::Within)));
     }
 
     /// A second without data has no ACKs, and so is not taken for one in which ACKs are limited.
