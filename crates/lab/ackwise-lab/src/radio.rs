@@ -94,7 +94,7 @@ fn only_simulated(args: &RunArgs) -> Result<(), BadInput> {
     }
     if args.max_events.or(args.max_memory).is_some() {
         let message = format!("{file}: a radio scenario has no limit of events or memory");
-        return Err(BadInput::new(message).mend("leave out --max-events and --max-memory"));
+        return Err(BadInput::new(message).hint("leave out --max-events and --max-memory"));
     }
     if args.against.is_some() {
         return Err(BadInput::new(format!(
