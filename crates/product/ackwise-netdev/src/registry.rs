@@ -6,7 +6,8 @@
 //! killed, and the record says what it left behind.
 //!
 //! The directory is `/run/ackwise`, or `$ACKWISE_RUN_DIR`. It belongs to root or to the daemons'
-//! own user, and nobody else has access: another user can neither take a claim nor hold a lock. A
+//! own user, and nobody else has access: another user can neither take a claim nor hold a lock. An
+//! existing directory that others may enter is refused, since it may be somebody's (`/tmp`). A
 //! [janitor](Janitor) removes the files of a daemon that has become a user without write permission
 //! there.
 
@@ -420,14 +421,21 @@ impl<R> Drop for Entry<R> {
     }
 }
 
-/// Creates a directory to which only this user has access, unless it exists.
+/// Creates a directory to which only its owner has access. One that exists is never changed: it is
+/// refused if others have access.
 fn make_private(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     check_owner(dir)?;
-    if fs::metadata(dir)?.mode() & 0o077 != 0 {
-        fs::set_permissions(dir, fs::Permissions::from_mode(0o700))?;
+    let mode = fs::metadata(dir)?.mode() & 0o7777;
+    if mode & 0o077 == 0 {
+        return Ok(());
     }
-    Ok(())
+    let mend = match std::env::var_os("ACKWISE_RUN_DIR") {
+        Some(_) => "set ACKWISE_RUN_DIR to a directory of ackwise's own".to_owned(),
+        None => format!("`chmod 700 {}` mends that", dir.display()),
+    };
+    let why = format!("others have access to this directory (mode {mode:04o}): {mend}");
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 
 /// Fails unless the path is a directory that belongs to root or to this user. Root also accepts the
