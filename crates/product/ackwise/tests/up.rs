@@ -261,7 +261,7 @@ fn a_person_reads_three_lines() {
         assert!(line.starts_with(begins), "{line:?}");
     }
     assert!(lines[1].contains("--up RATE"), "{out}");
-    assert!(lines[3].contains("is down (the time is over)"), "{out}");
+    assert!(lines[3].contains("has ended (the time is over)"), "{out}");
 }
 
 #[test]

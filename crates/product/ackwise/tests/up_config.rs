@@ -350,7 +350,7 @@ fn one_that_fails_leaves_the_others_up() {
     let out = child.wait_with_output().unwrap();
     let Ended { code, out, err } = Ended::of(&out);
     assert_eq!(code, 0, "{out}{err}");
-    assert!(out.contains("is down (ackwise down)"), "{out}");
+    assert!(out.contains("has ended (ackwise down)"), "{out}");
     assert!(err.contains("no interface"), "{err}");
     assert!(err.contains("there is no interface nothere0 yet"), "{err}");
 }

@@ -490,7 +490,9 @@ impl Run<'_> {
                 json!({ "event": "down", "interface": interface, "why": why, "stats": stats });
             return out::print(&format!("{event}\n"));
         }
-        out::print(&format!("{interface} is down ({why})\n{totals}"))
+        out::print(&format!(
+            "ackwise up {interface} has ended ({why})\n{totals}"
+        ))
     }
 
     fn check_restored(&self, restored: bool) -> anyhow::Result<()> {
