@@ -62,6 +62,17 @@ pub struct Plan {
     pub why: Vec<String>,
     /// What is not known, and what else would help.
     pub notes: Vec<String>,
+    /// That the rate is not used, if it is not; one of the notes.
+    #[serde(skip)]
+    pub rate_unused: Option<String>,
+}
+
+impl Plan {
+    /// Says that the rate is not used.
+    fn leave_rate_unused(&mut self, why: String) {
+        self.rate_unused = Some(why.clone());
+        self.notes.push(why);
+    }
 }
 
 /// Why nothing is done.
@@ -96,6 +107,7 @@ pub fn decide(facts: &Facts, asked: &Asked) -> Result<Plan, Refusal> {
         thins: true,
         why: vec![reason],
         notes: Vec::new(),
+        rate_unused: None,
     };
     match asked.rate {
         None => without_rate(facts, &mut plan),
@@ -253,7 +265,7 @@ fn with_rate(
             ));
         }
         plan.why.push(stays(facts));
-        plan.notes.push(format!(
+        plan.leave_rate_unused(format!(
             "--up is not used: if that queue is removed (stop the service that set it, or run `tc \
              qdisc del dev {interface} root`), a queue with an ACK filter can take its place"
         ));
@@ -274,7 +286,7 @@ fn with_rate(
             plan.why.push("--queue says gateway".to_owned());
             plan.queue = gateway;
         }
-        (None, Some(false)) if rate_bps > GATEWAY_MAX_BPS => plan.notes.push(
+        (None, Some(false)) if rate_bps > GATEWAY_MAX_BPS => plan.leave_rate_unused(
             "--up is not used: this kernel has no cake, and the gateway's queue, which would stand \
              in for it, is for up to 200 Mbit/s; install the module sch_cake"
                 .to_owned(),

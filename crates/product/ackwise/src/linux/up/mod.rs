@@ -97,6 +97,10 @@ fn up_one(args: &UpArgs, name: &str, format: Format) -> anyhow::Result<()> {
     let claim = claim(name, index)?;
     let facts = Facts::gather(name)?;
     let plan = plan(&facts, &settings)?;
+    // Also for whoever reads only the warnings of the journal.
+    if let Some(why) = &plan.rate_unused {
+        tracing::warn!("{name}: {why}");
+    }
     let run = Run {
         args,
         settings,
