@@ -155,6 +155,7 @@ fn attach_on_the_same_interface_sees_each_packet_once() {
         let hint = format!("ackwise gateway status {}", net.iface);
         let listed = net.run(&["status"]).out;
         assert!(listed.contains(&hint), "{listed}");
+        assert!(!listed.contains("Nothing is attached"), "{listed}");
         let Ended { code, err, .. } = net.run(&["status", &net.iface]);
         assert!(code == 1 && err.contains(&hint), "{err}");
         kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();

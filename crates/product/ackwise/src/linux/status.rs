@@ -71,28 +71,47 @@ pub fn status(args: &StatusArgs, format: Format) -> anyhow::Result<()> {
             })
             .collect(),
     };
-    // A gateway has more counters, and a command of its own to show them.
-    let gateways = match &args.interface {
-        Some(_) => Vec::new(),
-        None => ackwise_gateway::control::list()?,
+    // Gateways and tunnels have other counters, and commands of their own to show them.
+    let (gateways, tunnels) = match &args.interface {
+        Some(_) => (Vec::new(), Vec::new()),
+        None => (
+            ackwise_gateway::control::list()?,
+            ackwise_tunneld::control::list()?,
+        ),
     };
     if format == Format::Json {
-        let all = serde_json::json!({ "attachments": attachments, "gateways": gateways });
-        return text::print_json(&all);
+        return text::print_json(&serde_json::json!({
+            "attachments": attachments,
+            "gateways": gateways,
+            "tunnels": tunnels,
+        }));
     }
     if args.interface.is_some() {
         return text::print(&attachments.iter().map(in_full).collect::<String>());
     }
-    let mut out = match attachments.is_empty() {
-        true => "Nothing is attached.\n".to_owned(),
+    let listed = match attachments.is_empty() {
+        true => String::new(),
         false => listing(&attachments, names.netns),
     };
+    text::print(&with_others(listed, &gateways, &tunnels))
+}
+
+/// Adds the gateways and tunnels to the list of attachments.
+fn with_others(mut listed: String, gateways: &[String], tunnels: &[String]) -> String {
     for interface in gateways {
-        out.push_str(&format!(
+        listed.push_str(&format!(
             "{interface}: a gateway's queue; `ackwise gateway status {interface}` shows it\n"
         ));
     }
-    text::print(&out)
+    for device in tunnels {
+        listed.push_str(&format!(
+            "{device}: a tunnel; `ackwise tunnel status {device}` shows it\n"
+        ));
+    }
+    match listed.is_empty() {
+        true => "Nothing is attached.\n".to_owned(),
+        false => listed,
+    }
 }
 
 /// Explains that there is no such interface, or that it has a gateway instead, which is what its user
@@ -319,6 +338,17 @@ pub fn detach(args: &DetachArgs, format: Format) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_is_attached_only_where_nothing_runs() {
+        let names = |name: &str| vec![name.to_owned()];
+        let none = with_others(String::new(), &[], &[]);
+        assert_eq!(none, "Nothing is attached.\n");
+        let both = with_others(String::new(), &names("wan0"), &names("awtun0"));
+        assert!(!both.contains("Nothing"), "{both}");
+        assert!(both.contains("wan0: a gateway's queue"), "{both}");
+        assert!(both.contains("awtun0: a tunnel"), "{both}");
+    }
 
     #[test]
     fn a_dry_run_says_so() {
