@@ -363,6 +363,7 @@ fn an_explanation_takes_no_root_and_touches_nothing() {
     let Ended { code, out, err } = net.run(&["up", &net.iface, "--explain"]);
     assert_eq!(code, 1, "{err}");
     assert!(out.contains(&attached.pid().to_string()), "{out}");
+    assert!(out.contains("nothing: ackwise is already running"), "{out}");
     assert!(err.contains("ackwise detach"), "{err}");
 }
 

@@ -2,6 +2,7 @@
 
 use ackwise_config::interfaces::UplinkQueue;
 use ackwise_config::uplink::UplinkRate;
+use ackwise_netdev::OLDEST_LINUX;
 use ackwise_netdev::qdisc::{Cake, CakeFilter};
 use serde::Serialize;
 
@@ -113,8 +114,24 @@ pub fn decide(facts: &Facts, asked: &Asked) -> Result<Plan, Refusal> {
         None => without_rate(facts, &mut plan),
         Some(rate) => with_rate(facts, asked, rate, &mut plan)?,
     }
+    able(facts, &plan)?;
     remarks(facts, &mut plan);
     Ok(plan)
+}
+
+/// Refuses to thin ACKs on a kernel that is known to lack what this takes.
+fn able(facts: &Facts, plan: &Plan) -> Result<(), Refusal> {
+    let Some(what) = facts.kernel.lacks.filter(|_| plan.thins) else {
+        return Ok(());
+    };
+    let release = &facts.kernel.release;
+    Err(Refusal::bad_input(
+        format!("this kernel ({release}) lacks {what}, without which no ACK can be thinned"),
+        format!(
+            "use Linux {OLDEST_LINUX} or newer with BTF, or the gateway's queue, which takes \
+             neither (--up RATE --queue gateway)"
+        ),
+    ))
 }
 
 fn not_at_work(facts: &Facts) -> Result<(), Refusal> {

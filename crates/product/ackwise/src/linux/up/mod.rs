@@ -156,7 +156,9 @@ fn explain(interface: &str, settings: &Settings, format: Format) -> anyhow::Resu
         out::print(&format!("{explained}\n"))?;
         return plan.map(|_| ());
     }
-    out::print(&text::explain(&facts, plan.as_ref().ok(), &policy.brief()))?;
+    let refused = plan.as_ref().map_err(ToString::to_string);
+    let decision = refused.as_deref().map_err(String::as_str);
+    out::print(&text::explain(&facts, decision, &policy.brief()))?;
     plan.map(|_| ())
 }
 
