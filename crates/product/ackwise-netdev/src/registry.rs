@@ -443,11 +443,13 @@ fn make_private(dir: &Path) -> io::Result<()> {
 fn check_owner(dir: &Path) -> io::Result<()> {
     let about = fs::symlink_metadata(dir)?;
     if !about.is_dir() {
-        return Err(io::ErrorKind::NotADirectory.into());
+        let why = "it is not a directory: remove it";
+        return Err(io::Error::new(io::ErrorKind::NotADirectory, why));
     }
     let (me, owner) = (effective_user(), about.uid());
     if owner != 0 && owner != me && !(me == 0 && is_system_user(owner)) {
-        let why = format!("it belongs to user {owner}, and this process to user {me}");
+        let mend = if me == 0 { "remove it" } else { "run as root" };
+        let why = format!("it belongs to user {owner}, and this process to user {me}: {mend}");
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
     Ok(())
