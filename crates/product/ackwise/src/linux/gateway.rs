@@ -17,6 +17,7 @@ use crate::linux::present::unless_missing;
 use crate::linux::rates::{measured_rate, rate};
 use crate::linux::several::Several;
 use crate::linux::shared_daemon::{SharedDaemon, listen_if_asked};
+use crate::linux::up::GATEWAY_MAX_BPS;
 use crate::linux::watch::{MAX_END, reason, watch};
 
 /// Runs a subcommand of `ackwise gateway`.
@@ -172,6 +173,10 @@ fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
         rate(config.rate_bps)
     );
     supervisor.ready(&what);
+    let is_attached = ackwise_datapath::control::holder(&config.interface).is_ok();
+    for doubt in doubts(&config.interface, config.rate_bps, is_attached) {
+        tracing::warn!("{doubt}");
+    }
     if format == Format::Json {
         text::print(&format!(
             "{}\n",
@@ -209,6 +214,32 @@ fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
         text::print(&format!("{line}{}", in_full(stats)))?;
     }
     ended.map(|_| ()).map_err(Into::into)
+}
+
+/// What speaks against a gateway here. It runs all the same.
+fn doubts(interface: &str, rate_bps: u64, is_attached: bool) -> Vec<String> {
+    let mut doubts = Vec::new();
+    if is_attached {
+        doubts.push(beside_attach(interface));
+    }
+    if rate_bps > GATEWAY_MAX_BPS {
+        doubts.push(format!(
+            "{} is more than the {} that a gateway manages with small packets as well: where the \
+             kernel has cake, use `ackwise up {interface} --up RATE` instead",
+            rate(rate_bps),
+            rate(GATEWAY_MAX_BPS)
+        ));
+    }
+    doubts
+}
+
+/// The warning for a gateway and an attachment on one interface.
+pub fn beside_attach(interface: &str) -> String {
+    format!(
+        "{interface} has a gateway and an attachment: ACKs are withheld only after they have \
+         waited in the queue, and held ones pass it by; attach on the inner side, or end one of \
+         them (`ackwise detach {interface}`, `ackwise gateway down {interface}`)"
+    )
 }
 
 /// How long a full packet takes, in milliseconds, before advice is printed.
@@ -456,6 +487,21 @@ mod tests {
         }
         assert!(!text.contains("(arguments)"), "{text}");
         assert!(parsed(&["wan0"]).unwrap_err().is::<BadInput>());
+    }
+
+    #[test]
+    fn a_gateway_beside_an_attachment_or_at_a_high_rate_is_doubtful() {
+        assert!(doubts("wan0", 200_000_000, false).is_empty());
+        let fast = doubts("wan0", 10_000_000_000, false);
+        assert!(
+            fast.len() == 1 && fast[0].contains("200.000 Mbit/s"),
+            "{fast:?}"
+        );
+        let beside = doubts("wan0", 1_000_000, true);
+        assert!(
+            beside.len() == 1 && beside[0].contains("`ackwise detach wan0`"),
+            "{beside:?}"
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::facts::{Facts, Owner};
 /// The fastest rate at which the gateway stands in for a kernel without cake. A gateway moves
 /// 470,000 packets a second on a core (decision 16); this rate is 17,000 full packets a second, or
 /// 380,000 of 66 bytes, so that it never fills a core.
-const GATEWAY_MAX_BPS: u64 = 200_000_000;
+pub const GATEWAY_MAX_BPS: u64 = 200_000_000;
 /// From this speed on a receiver aggregates (GRO), and sends few ACKs anyway.
 const FAST_MBPS: u32 = 1_000;
 

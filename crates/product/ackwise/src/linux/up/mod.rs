@@ -35,6 +35,8 @@ use anyhow::{Context, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+pub use decision::GATEWAY_MAX_BPS;
+
 use crate::linux::ab::guard::Guarded;
 use crate::linux::ab::subject::Subject;
 use crate::linux::cli::up::UpArgs;
