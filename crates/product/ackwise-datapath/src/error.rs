@@ -156,8 +156,11 @@ pub enum Error {
         /// What it is instead, or why it cannot be opened.
         why: String,
     },
-    /// The interface was deleted while attached.
-    #[error("{0} was deleted while ackwise was attached to it; nothing is held any more")]
+    /// The interface was deleted, or left the network namespace, while attached.
+    #[error(
+        "{0} was deleted, or moved to another network namespace, while ackwise was attached to it; \
+         nothing is held any more"
+    )]
     InterfaceGone(String),
     /// The TAP device through which held ACKs come back was deleted or taken down while attached.
     #[error(

@@ -137,7 +137,11 @@ fn in_words_of_arguments(error: &ConfigError, arguments: &[(&str, &str)]) -> Bad
         let line = mistake.line.checked_sub(1);
         let line = line.and_then(|line| arguments.get(line));
         let (argument, key) = line.unwrap_or(&("", ""));
-        let message = mistake.message.replace(&format!("'{key}'"), argument);
+        let mut message = mistake.message.replace(&format!("'{key}'"), argument);
+        if *argument == "--ack-filter" && message.contains("; known: ") {
+            // Only the argument has this name: in a file the key is left out.
+            message.push_str(", none");
+        }
         match mistake.source_line.split_once(" = ") {
             Some((_, value)) if !argument.is_empty() => {
                 let own = format!("{argument}: ");
@@ -468,6 +472,9 @@ mod tests {
         let text = error.unwrap_err().to_string();
         assert!(text.starts_with("--ack-filter \"rfc3448\": "), "{text}");
         assert!(text.contains("did you mean 'rfc3449'"), "{text}");
+        let error = parsed(&["wan0", "--rate", "1 Mbit/s", "--ack-filter", "foo"]);
+        let text = error.unwrap_err().to_string();
+        assert!(text.ends_with("cake-aggressive, none"), "{text}");
         let error = parsed(&["wan0", "--rate", "1 Mbit/s", "--min-rate", "2 Mbit/s"]);
         let text = error.unwrap_err().to_string();
         assert!(

@@ -232,10 +232,9 @@ fn in_full(a: &Attachment) -> String {
 
 /// The counters that matter, as `status` and the end of `attach` show them.
 pub fn totals(s: &Stats) -> String {
-    let withheld = if s.dry_run {
-        "would be withheld"
-    } else {
-        "withheld"
+    let would = |done: &str| match s.dry_run {
+        true => format!("would be {done}"),
+        false => done.to_owned(),
     };
     let l = &s.lateness;
     let mut rows = vec![
@@ -245,17 +244,18 @@ pub fn totals(s: &Stats) -> String {
             text::bytes(s.ack_bytes),
         ],
         vec![
-            withheld.to_owned(),
+            would("withheld"),
             s.withheld.to_string(),
             text::bytes(s.withheld_bytes),
+            text::share(s.withheld, s.acks),
         ],
         vec![
-            "re-emitted".to_owned(),
+            would("re-emitted"),
             s.reemitted.to_string(),
             text::bytes(s.reemitted_bytes),
         ],
         vec![
-            "saved".to_owned(),
+            would("saved"),
             s.packets_saved.to_string(),
             text::bytes(s.bytes_saved),
             text::share(s.packets_saved, s.acks),
@@ -356,9 +356,16 @@ mod tests {
             dry_run: true,
             acks: 10,
             withheld: 5,
+            reemitted: 2,
+            packets_saved: 3,
             ..Stats::default()
         };
-        assert!(totals(&s).contains("would be withheld"), "{}", totals(&s));
+        let shown = totals(&s);
+        for row in ["would be withheld", "would be re-emitted", "would be saved"] {
+            assert!(shown.contains(row), "{shown}");
+        }
+        let withheld = shown.lines().find(|line| line.contains("be withheld"));
+        assert!(withheld.unwrap().ends_with("50.0 %"), "{shown}");
         assert!(!totals(&Stats::default()).contains("would be"));
     }
 }
