@@ -253,6 +253,21 @@ impl<R: Serialize + DeserializeOwned> Registry<R> {
         Ok(running.map(|(record, _)| record).collect())
     }
 
+    /// Returns whether a process holds the entry with this key and has not published its record yet.
+    ///
+    /// # Errors
+    /// If the directory cannot be read, or belongs to somebody else.
+    pub fn is_starting(&self, key: &Key) -> Result<bool, Error> {
+        self.list()?;
+        let path = self.lock_path(key);
+        let Ok(file) = open_plain(File::options().read(true), &path) else {
+            return Ok(false);
+        };
+        // The lock is free again when `file` is dropped.
+        let is_held = matches!(try_lock(&file), Ok(false));
+        Ok(is_held && read_record::<R>(&file).is_none() && is_named(&file, &path))
+    }
+
     /// Returns the records of killed daemons that are kept, in any network namespace.
     ///
     /// # Errors
@@ -540,7 +555,9 @@ mod tests {
         let mut entry = registry.take(&key).unwrap();
         assert_eq!(entry.leftover, None);
         assert!(matches!(registry.take(&key), Err(TakeError::Held(None))));
+        assert!(registry.is_starting(&key).unwrap());
         entry.publish(&77).unwrap();
+        assert!(!registry.is_starting(&key).unwrap());
         entry.publish(&8).unwrap();
         assert!(matches!(registry.take(&key), Err(TakeError::Held(Some(8)))));
         assert_eq!(registry.list().unwrap(), [8]);

@@ -152,6 +152,36 @@ fn a_device_by_which_nothing_can_be_sent_is_refused() {
     });
 }
 
+/// A slow machine takes seconds to load the programs; `down` must not deny that one is starting.
+#[test]
+fn one_that_starts_is_waited_for_and_ended() {
+    root();
+    let net = Net::new();
+    let mut child = net
+        .in_receiver(ACKWISE.path())
+        .args(["up", &net.iface])
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let netns = std::fs::metadata(std::path::Path::new("/run/netns").join(&net.receiver));
+    let claim = format!(
+        "up-{}-",
+        std::os::unix::fs::MetadataExt::ino(&netns.unwrap())
+    );
+    until("its claim", || {
+        let files = std::fs::read_dir("/run/ackwise").ok()?.flatten();
+        let mut names = files.map(|file| file.file_name().to_string_lossy().into_owned());
+        names.any(|name| name.starts_with(&claim)).then_some(())
+    });
+    let Ended { code, out, err } = net.run(&["down", &net.iface]);
+    let status = until("its end", || child.try_wait().unwrap());
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("ended"), "{out}");
+    assert_eq!(status.code(), Some(0));
+    assert_eq!(net.programs(), 0);
+}
+
 /// This takes longer than any other answer may: the machine is busy, or the process was frozen.
 #[test]
 fn one_that_ends_late_is_waited_for() {
