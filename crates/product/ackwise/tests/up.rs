@@ -502,6 +502,31 @@ fn cake_takes_the_place_of_a_queue_and_gives_it_back() {
 }
 
 #[test]
+fn somebody_s_rate_for_our_cake_is_warned_of_and_ends_with_it() {
+    in_virtual_time(|| {
+        let (net, before) = router_with(Some(SOMEBODYS));
+        let mut attached = up(&net, &["--up", "5mbit"]);
+        let Net {
+            receiver, iface, ..
+        } = &net;
+        must(&format!(
+            "tc -n {receiver} qdisc replace dev {iface} root cake bandwidth 9mbit"
+        ));
+        let event = attached.next_event();
+        assert_eq!(event["event"], "rate-changed", "{event}");
+        assert_eq!(event["rate_bps"], 9_000_000, "{event}");
+        assert!(down(&net).contains("again"));
+        let ended = attached.end();
+        assert!(
+            ended
+                .err
+                .contains("set the rate of ackwise's cake to 9.000 Mbit/s")
+        );
+        assert_eq!(tc(&net), before);
+    });
+}
+
+#[test]
 fn cake_takes_the_place_of_the_kernel_s_own_queue_and_carries_traffic() {
     in_virtual_time(|| {
         let (net, before) = router_with(None);

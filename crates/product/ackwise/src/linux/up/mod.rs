@@ -298,7 +298,10 @@ impl Run<'_> {
         let is_fixed = cake.is_some() && autorate.is_none();
         let autorate = autorate.map(|it| self.measure(it, &shared)).transpose()?;
         let here = (self.facts.interface.as_str(), index);
-        let queue = is_fixed.then(|| queue_watch::start(here, self.format, &shared));
+        let queue = is_fixed.then(|| {
+            let reloader = Arc::clone(&reloader);
+            queue_watch::start(here, self.format, &shared, move || reloader.rate_bps())
+        });
         let queue = queue.transpose()?;
         let outcome = loop {
             let (policy, guard) = reloader.guarded();
