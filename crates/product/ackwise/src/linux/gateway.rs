@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
-use ackwise_config::{ConfigError, units, uplink};
+use ackwise_config::ConfigError;
 use ackwise_gateway::{Config, Error, Prepared, Stats, control, describe};
 use ackwise_netdev::daemon::{Daemon, Supervisor};
 use serde_json::json;
@@ -51,15 +51,6 @@ fn config(args: &GatewayUpArgs) -> anyhow::Result<Config> {
     }
 }
 
-/// Converts a rate that may be in tc's notation to the notation of files. An invalid rate is
-/// returned unchanged, and reported when the configuration is read.
-fn as_file_has_it(rate: &str) -> String {
-    match (units::rate(rate), uplink::rate(rate)) {
-        (Err(_), Ok(bps)) => format!("{bps} bit/s"),
-        _ => rate.to_owned(),
-    }
-}
-
 /// Builds a configuration file with one line per argument, so that the line of a mistake identifies
 /// the argument.
 fn of_arguments(args: &GatewayUpArgs) -> Result<Config, BadInput> {
@@ -95,13 +86,11 @@ fn of_arguments(args: &GatewayUpArgs) -> Result<Config, BadInput> {
         .or(is_fq_codel.then_some("rfc3449-sack"));
     let lines = [
         ("INTERFACE", "interface", Some(quoted(interface))),
-        ("--rate", "rate", Some(quoted(&as_file_has_it(rate)))),
+        ("--rate", "rate", Some(quoted(rate))),
         (
             "--min-rate",
             "min_rate",
-            args.min_rate
-                .as_deref()
-                .map(|it| quoted(&as_file_has_it(it))),
+            args.min_rate.as_deref().map(quoted),
         ),
         ("--overhead", "overhead", Some(args.overhead.to_string())),
         ("--acc", "acc", args.acc.then(|| "true".to_owned())),
