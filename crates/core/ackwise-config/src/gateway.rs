@@ -117,8 +117,8 @@ fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
         let span = discipline_span(&top);
         top.error(
             &span,
-            "this discipline is the kernel's own: set it with `tc qdisc`, and no gateway; \
-             here there are \"fq_codel\", \"red\" and \"drop-tail\"",
+            "this discipline is the kernel's own: set it with `tc qdisc`, without a \
+             gateway; the gateway knows \"fq_codel\", \"red\" and \"drop-tail\"",
         );
     }
     let acc = top.flag("acc").unwrap_or(false);

@@ -112,7 +112,10 @@ pub enum Error {
         policy: String,
     },
     /// The policy needs something that a tc program cannot do.
-    #[error("{0}: choose another policy, or another environment for this one")]
+    #[error(
+        "policy {} works only inside the kernel's TCP or the simulator: choose another policy",
+        .0.policy
+    )]
     Capability(#[from] ackwise_policy::Unsupported),
     /// An option is out of its range.
     #[error("{what} is {value}, but must be {range}")]

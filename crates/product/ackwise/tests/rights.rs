@@ -188,7 +188,7 @@ fn m6_without_a_user_it_stays_roots_and_says_so() {
     Rights::of(up.0.id()).are(0, NET_RAW, &[]);
     let said = up.end(Signal::SIGINT);
     assert!(
-        said.contains("stays root's") && said.contains("--user"),
+        said.contains("keeps running as root") && said.contains("--user"),
         "{said}"
     );
     assert!(registered(&net).is_empty());

@@ -404,7 +404,10 @@ fn mistakes_are_said_with_their_place() {
     ] {
         let Ended { code, err, .. } = run(args);
         assert_eq!(code, 2, "{args:?}: {err}");
-        assert!(err.contains("has to make the ACKs"), "{args:?}: {err}");
+        assert!(
+            err.contains("works only inside the kernel's TCP"),
+            "{args:?}: {err}"
+        );
     }
     let both = File::new(
         "[[interface]]\nname = \"lo\"\npolicy = \"adaptve\"\n[[interface]]\nname = \"wan0\"\npolicy = \"tac\"\n",

@@ -183,7 +183,7 @@ fn role(facts: &Facts, asked: &Asked) -> (Role, String) {
     match (facts.forwards.any(), facts.default_route.is_here()) {
         (true, true) => {
             let reason =
-                format!("this box forwards, and {interface} has the default route: its uplink");
+                format!("this box forwards, and its default route is on {interface}, its uplink");
             (Role::Router, reason)
         }
         (true, false) if elsewhere.is_empty() => {

@@ -182,7 +182,7 @@ fn without_a_rate_only_acks_are_thinned() {
             NOTHING,
             Role::Router,
             keep,
-            "eth0 has the default route",
+            "its default route is on eth0, its uplink",
         ),
         case(bridge, NOTHING, Role::Router, keep, "port of a bridge"),
         case(inside, NOTHING, Role::Inside, keep, "`ackwise up wan0`"),

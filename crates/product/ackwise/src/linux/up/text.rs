@@ -27,11 +27,11 @@ fn what(facts: &Facts, plan: &Plan, policy: &str) -> String {
         }
         Queue::Keep => format!("{policy} thins the ACKs that leave; the queue stays: {queue}"),
         Queue::Cake(cake) => format!(
-            "{} instead of {queue}, in which ACKs go first with up to half of the rate, {}",
+            "{} replaces {queue}; ACKs go first in it, with at most half of the rate{}",
             describe(&cake, plan.min_bps),
             match is_none(policy) {
-                true => "all of which reach it (policy none)".to_owned(),
-                false => format!("and {policy} thins them before it"),
+                true => "; all of them reach it (policy none)".to_owned(),
+                false => format!(", after {policy} has thinned them"),
             }
         ),
         Queue::Gateway { rate_bps, .. } => format!(
