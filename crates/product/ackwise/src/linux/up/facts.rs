@@ -12,6 +12,8 @@ use serde::Serialize;
 
 use super::{Record, registry};
 
+/// Where a kernel with a JIT for BPF programs says whether that is on.
+const JIT_SWITCH: &str = "/proc/sys/net/core/bpf_jit_enable";
 /// Where the kernel says what it has.
 const SYSFS: &str = "/sys/kernel";
 
@@ -247,6 +249,8 @@ fn lacks(sysfs: &Path, version: Option<(u32, u32)>) -> Option<&'static str> {
     }
     // Without sysfs, or if a container hides the directory's content, this is not known.
     let has_no_types = sysfs.is_dir() && !sysfs.join("btf").exists();
+    // A kernel for virtual time (User Mode Linux) has no JIT, and is patched to need no types.
+    let has_no_types = has_no_types && Path::new(JIT_SWITCH).exists();
     has_no_types.then_some("types of its own (BTF)")
 }
 
