@@ -94,12 +94,12 @@ fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
         let message = "a gateway has no 'rate'; add rate = \"1 Mbit/s\"";
         top.error(&top.span, message);
     }
-    let rate_bps = top.rate("rate");
+    let rate_bps = top.rate_as_for_tc("rate");
     if rate_bps.is_some_and(|rate| !(RATES[0]..=RATES[1]).contains(&rate)) {
         let message = "'rate' must be between 1 kbit/s and 100 Gbit/s";
         top.error(&top.span_of("rate"), message);
     }
-    let min_rate_bps = top.rate("min_rate");
+    let min_rate_bps = top.rate_as_for_tc("min_rate");
     if let (Some(least), Some(most)) = (min_rate_bps, rate_bps)
         && !(RATES[0]..most).contains(&least)
     {
@@ -117,8 +117,8 @@ fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
         let span = discipline_span(&top);
         top.error(
             &span,
-            "this discipline is the kernel's own: set it with `tc qdisc`, and no gateway; \
-             here there are \"fq_codel\", \"red\" and \"drop-tail\"",
+            "this discipline is the kernel's own: set it with `tc qdisc`, without a \
+             gateway; the gateway knows \"fq_codel\", \"red\" and \"drop-tail\"",
         );
     }
     let acc = top.flag("acc").unwrap_or(false);
@@ -150,6 +150,14 @@ fn discipline_span(top: &Section<'_>) -> Span {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_is_written_as_in_the_other_files_and_arguments() {
+        let text = "interface = \"wan0\"\nrate = \"1mbit\"\nmin_rate = \"300 kbit/s\"\n";
+        let gateway = Gateway::parse("test", text).unwrap();
+        assert_eq!(gateway.rate_bps, 1_000_000);
+        assert_eq!(gateway.min_rate_bps, Some(300_000));
+    }
 
     /// Otherwise every full packet is dropped, even by an empty queue.
     #[test]

@@ -12,6 +12,7 @@ use crate::diagnostic::{Collector, suggest};
 use crate::queues::QueueLimit;
 use crate::tree::{Entry, Kind, Table, Value};
 use crate::units::{self, Quantity};
+use crate::uplink;
 
 /// A text with its position in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -330,6 +331,11 @@ impl<'a> Section<'a> {
     /// Reads a rate in bits per second.
     pub fn rate(&self, key: &str) -> Option<u64> {
         self.quantity(key, Quantity::Rate, units::rate)
+    }
+
+    /// Reads a rate that may also be written as tc(8) does.
+    pub fn rate_as_for_tc(&self, key: &str) -> Option<u64> {
+        self.quantity(key, Quantity::Rate, uplink::rate)
     }
 
     /// Reads a time between two limits, which are included.

@@ -10,7 +10,8 @@ use crate::text;
 pub const EXIT_OK: u8 = 0;
 /// The request was valid, but failed.
 pub const EXIT_FAILED: u8 = 1;
-/// The request was invalid: an argument, a name, or the content of a file.
+/// The request was invalid: an argument, a name, or the content of a file. Also if this kernel can
+/// never do what was asked.
 pub const EXIT_BAD_INPUT: u8 = 2;
 
 /// Bad input: what is wrong, where, and how to fix it. Exits with [`EXIT_BAD_INPUT`].

@@ -1,8 +1,9 @@
-//! Which errors on live packets are bad input.
+//! Which errors on live packets are bad input, or like it: trying again cannot help.
 
 use std::error::Error;
 
-/// Returns whether an error of the datapath, the gateway or the tunnel means bad input.
+/// Returns whether an error of the datapath, the gateway or the tunnel means bad input, or a kernel
+/// that cannot do what is asked. A service manager does not try again then.
 pub fn is_bad_input(error: &(dyn Error + 'static)) -> bool {
     use ackwise_datapath::Error as Datapath;
 
@@ -12,7 +13,12 @@ pub fn is_bad_input(error: &(dyn Error + 'static)) -> bool {
     if let Some(e) = error.downcast_ref::<Datapath>() {
         return matches!(
             e,
-            Datapath::Capability { .. } | Datapath::Option { .. } | Datapath::Cgroup { .. }
+            Datapath::Capability { .. }
+                | Datapath::Option { .. }
+                | Datapath::Cgroup { .. }
+                | Datapath::Kernel { .. }
+                | Datapath::Unfit { .. }
+                | Datapath::PreemptRt { .. }
         ) || matches!(e, Datapath::Netdev(error) if is_bad_name(error));
     }
     if let Some(e) = error.downcast_ref::<ackwise_gateway::Error>() {
@@ -58,6 +64,27 @@ mod tests {
         let error = ackwise_tunneld::Error::KeyPermissions("tunnel.key".into());
         assert!(error.to_string().contains("`chmod 600 tunnel.key`"));
         assert_eq!(exit_code(&error.into(), |_| false), EXIT_BAD_INPUT);
+    }
+
+    /// The units of `up` would start again every two seconds for ever.
+    #[test]
+    fn a_kernel_that_lacks_something_will_not_get_it() {
+        let release = || "5.10.0".to_owned();
+        for error in [
+            ackwise_datapath::Error::Kernel {
+                release: release(),
+                what: "the BPF helper bpf_loop()",
+            },
+            ackwise_datapath::Error::Unfit {
+                release: release(),
+                why: "has no types of its own",
+            },
+            ackwise_datapath::Error::PreemptRt { release: release() },
+        ] {
+            assert_eq!(exit_code(&error.into(), |_| false), EXIT_BAD_INPUT);
+        }
+        let gone = ackwise_datapath::Error::InterfaceGone("wan0".to_owned());
+        assert_eq!(exit_code(&gone.into(), |_| false), EXIT_FAILED);
     }
 
     /// The tunnel's unit tries again, since an interface may appear late.

@@ -112,7 +112,10 @@ pub enum Error {
         policy: String,
     },
     /// The policy needs something that a tc program cannot do.
-    #[error("{0}: choose another policy, or another environment for this one")]
+    #[error(
+        "policy {} works only inside the kernel's TCP or the simulator: choose another policy",
+        .0.policy
+    )]
     Capability(#[from] ackwise_policy::Unsupported),
     /// An option is out of its range.
     #[error("{what} is {value}, but must be {range}")]
@@ -156,8 +159,11 @@ pub enum Error {
         /// What it is instead, or why it cannot be opened.
         why: String,
     },
-    /// The interface was deleted while attached.
-    #[error("{0} was deleted while ackwise was attached to it; nothing is held any more")]
+    /// The interface was deleted, or left the network namespace, while attached.
+    #[error(
+        "{0} was deleted, or moved to another network namespace, while ackwise was attached to it; \
+         nothing is held any more"
+    )]
     InterfaceGone(String),
     /// The TAP device through which held ACKs come back was deleted or taken down while attached.
     #[error(

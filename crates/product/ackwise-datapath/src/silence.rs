@@ -41,7 +41,7 @@ fn check(mode: AttachMode, options: sys::aw_silence_options) -> Result<(), Error
         Ok(device) => device,
         // The datapath at a receiver does not need such a device.
         Err(error) => {
-            tracing::warn!("cannot test whether this kernel drops silently: {error}");
+            tracing::warn!("cannot test whether dropped ACKs are reported to the socket: {error}");
             return Ok(());
         }
     };

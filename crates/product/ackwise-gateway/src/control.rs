@@ -43,7 +43,10 @@ pub(crate) fn serve(
 fn ask(interface: &str, request: Request) -> Result<Stats, Error> {
     let not_there = || Error::NotThere(interface.to_owned());
     let index = ifreq::index_of(interface).ok_or_else(not_there)?;
-    let path = registry().socket_path(&Key::here(&index.to_string())?);
+    // Whoever may not read the registry cannot tell whether there is a gateway.
+    let registry = registry();
+    registry.list()?;
+    let path = registry.socket_path(&Key::here(&index.to_string())?);
     GATEWAYS.ask(&path, request).map_err(|error| match error {
         AskError::NotRunning => not_there(),
         AskError::Failed(why) => Error::Control {

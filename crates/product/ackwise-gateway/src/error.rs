@@ -33,8 +33,10 @@ pub enum Error {
         /// What happened.
         why: String,
     },
-    /// The interface was deleted.
-    #[error("{0} was deleted while its gateway was running")]
+    /// The interface was deleted, or left the network namespace.
+    #[error(
+        "{0} was deleted, or moved to another network namespace, while its gateway was running"
+    )]
     InterfaceGone(String),
     /// The gateway's own device was deleted or taken down.
     #[error(

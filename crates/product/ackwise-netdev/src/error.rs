@@ -66,10 +66,7 @@ pub enum Error {
         why: String,
     },
     /// The registry of daemons, or a file of it, cannot be used.
-    #[error(
-        "{}: {source}; run as root, or set ACKWISE_RUN_DIR to a directory of this user",
-        path.display()
-    )]
+    #[error("{}: {source}{}", path.display(), cure(source))]
     Registry {
         /// The directory or the file.
         path: PathBuf,
@@ -126,9 +123,42 @@ impl Error {
     }
 }
 
+/// What mends an error of the registry's directory. An error that ackwise words itself says so.
+fn cure(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => "; run as root",
+        Some(libc::EROFS) => "; mount a file system there that can be written",
+        Some(libc::ENOSPC) => "; make room there",
+        _ => "",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_cure_for_the_registry_depends_on_the_error() {
+        let said = |source| {
+            let path = PathBuf::from("/run/ackwise");
+            Error::Registry { path, source }.to_string()
+        };
+        let said_of = |number| said(io::Error::from_raw_os_error(number));
+        assert!(said_of(libc::EACCES).ends_with("; run as root"));
+        let read_only = said_of(libc::EROFS);
+        assert!(
+            read_only.contains("can be written") && !read_only.contains("root"),
+            "{read_only}"
+        );
+        // Another directory would hide the daemons that run.
+        for number in [libc::EACCES, libc::EROFS, libc::ENOSPC, libc::EIO] {
+            assert!(!said_of(number).contains("ACKWISE_RUN_DIR"));
+        }
+        assert_eq!(
+            said(io::Error::other("it is odd")),
+            "/run/ackwise: it is odd"
+        );
+    }
 
     #[test]
     fn what_was_tried_is_said_in_a_sentence() {

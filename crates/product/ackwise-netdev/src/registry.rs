@@ -6,7 +6,8 @@
 //! killed, and the record says what it left behind.
 //!
 //! The directory is `/run/ackwise`, or `$ACKWISE_RUN_DIR`. It belongs to root or to the daemons'
-//! own user, and nobody else has access: another user can neither take a claim nor hold a lock. A
+//! own user, and nobody else has access: another user can neither take a claim nor hold a lock. An
+//! existing directory that others may enter is refused, since it may be somebody's (`/tmp`). A
 //! [janitor](Janitor) removes the files of a daemon that has become a user without write permission
 //! there.
 
@@ -252,6 +253,21 @@ impl<R: Serialize + DeserializeOwned> Registry<R> {
         Ok(running.map(|(record, _)| record).collect())
     }
 
+    /// Returns whether a process holds the entry with this key and has not published its record yet.
+    ///
+    /// # Errors
+    /// If the directory cannot be read, or belongs to somebody else.
+    pub fn is_starting(&self, key: &Key) -> Result<bool, Error> {
+        self.list()?;
+        let path = self.lock_path(key);
+        let Ok(file) = open_plain(File::options().read(true), &path) else {
+            return Ok(false);
+        };
+        // The lock is free again when `file` is dropped.
+        let is_held = matches!(try_lock(&file), Ok(false));
+        Ok(is_held && read_record::<R>(&file).is_none() && is_named(&file, &path))
+    }
+
     /// Returns the records of killed daemons that are kept, in any network namespace.
     ///
     /// # Errors
@@ -420,14 +436,21 @@ impl<R> Drop for Entry<R> {
     }
 }
 
-/// Creates a directory to which only this user has access, unless it exists.
+/// Creates a directory to which only its owner has access. One that exists is never changed: it is
+/// refused if others have access.
 fn make_private(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     check_owner(dir)?;
-    if fs::metadata(dir)?.mode() & 0o077 != 0 {
-        fs::set_permissions(dir, fs::Permissions::from_mode(0o700))?;
+    let mode = fs::metadata(dir)?.mode() & 0o7777;
+    if mode & 0o077 == 0 {
+        return Ok(());
     }
-    Ok(())
+    let mend = match std::env::var_os("ACKWISE_RUN_DIR") {
+        Some(_) => "set ACKWISE_RUN_DIR to a directory of ackwise's own".to_owned(),
+        None => format!("`chmod 700 {}` mends that", dir.display()),
+    };
+    let why = format!("others have access to this directory (mode {mode:04o}): {mend}");
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 
 /// Fails unless the path is a directory that belongs to root or to this user. Root also accepts the
@@ -435,11 +458,13 @@ fn make_private(dir: &Path) -> io::Result<()> {
 fn check_owner(dir: &Path) -> io::Result<()> {
     let about = fs::symlink_metadata(dir)?;
     if !about.is_dir() {
-        return Err(io::ErrorKind::NotADirectory.into());
+        let why = "it is not a directory: remove it";
+        return Err(io::Error::new(io::ErrorKind::NotADirectory, why));
     }
     let (me, owner) = (effective_user(), about.uid());
     if owner != 0 && owner != me && !(me == 0 && is_system_user(owner)) {
-        let why = format!("it belongs to user {owner}, and this process to user {me}");
+        let mend = if me == 0 { "remove it" } else { "run as root" };
+        let why = format!("it belongs to user {owner}, and this process to user {me}: {mend}");
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
     Ok(())
@@ -530,7 +555,9 @@ mod tests {
         let mut entry = registry.take(&key).unwrap();
         assert_eq!(entry.leftover, None);
         assert!(matches!(registry.take(&key), Err(TakeError::Held(None))));
+        assert!(registry.is_starting(&key).unwrap());
         entry.publish(&77).unwrap();
+        assert!(!registry.is_starting(&key).unwrap());
         entry.publish(&8).unwrap();
         assert!(matches!(registry.take(&key), Err(TakeError::Held(Some(8)))));
         assert_eq!(registry.list().unwrap(), [8]);

@@ -26,7 +26,7 @@ impl User {
         let user = Self::choose_quietly(chosen)?;
         if user.is_none() && chosen.is_none() && effective_user() == 0 {
             tracing::warn!(
-                "this process stays root's: there is no user '{SYSTEM_USER}'; create it \
+                "this process keeps running as root: there is no user '{SYSTEM_USER}'; create it \
                  (systemd-sysusers, with packaging/sysusers.d/ackwise.conf), or choose one \
                  (--user, or `user` in the file of a tunnel)"
             );

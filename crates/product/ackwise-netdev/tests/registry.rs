@@ -175,11 +175,6 @@ fn l7_another_user_cannot_keep_the_lock() {
     let (dir, netns) = (public_dir(), Netns::new());
     let registry = registry(dir.path());
     let key = Key::here("aw0").unwrap();
-    // A directory that somebody has opened to everybody is made private again.
-    DirBuilder::new()
-        .mode(0o755)
-        .create(dir.path().join("run"))
-        .unwrap();
     let entry = registry.take(&key).unwrap();
     let lock = lock_file(dir.path());
     // Even if everybody may enter the directory, the file is root's.
@@ -191,6 +186,26 @@ fn l7_another_user_cannot_keep_the_lock() {
         });
     }
     drop(entry);
-    drop(registry.take(&key).unwrap());
-    assert_eq!(mode(&dir.path().join("run")), 0o700);
+}
+
+/// The directory may be somebody's, like `/tmp`, which must stay open to everybody.
+#[test]
+fn a_directory_that_others_may_enter_is_refused_and_stays_as_it_is() {
+    let _alone = alone();
+    let dir = TempDir::new().unwrap();
+    let run = dir.path().join("run");
+    fs::create_dir(&run).unwrap();
+    let key = Key::here("aw0").unwrap();
+    for open in [0o1777, 0o755, 0o750] {
+        fs::set_permissions(&run, Permissions::from_mode(open)).unwrap();
+        let Err(TakeError::Registry(error)) = registry(dir.path()).take(&key) else {
+            panic!("a directory of mode {open:o} was taken");
+        };
+        let said = error.to_string();
+        assert!(said.contains(&format!("mode {open:04o}")), "{said}");
+        assert!(said.contains("chmod 700"), "{said}");
+        assert_eq!(mode(&run), open);
+    }
+    fs::set_permissions(&run, Permissions::from_mode(0o700)).unwrap();
+    drop(registry(dir.path()).take(&key).unwrap());
 }

@@ -63,11 +63,13 @@ impl BoxKind {
                 "an ACK filter that looks at acknowledgment numbers only, like ns-2's"
             }
             Self::LengthAndRate => {
-                "rules that drop short packets above a rate, as they are copied for OpenWrt"
+                "firewall rules that drop short packets above a rate (a recipe often copied for \
+                 OpenWrt)"
             }
             Self::Policer => "a policer that does not know flows, like tc's",
             Self::AckwiseAttach => {
-                "a datapath that holds ACKs and lets the newest out in time, like ackwise attach"
+                "a datapath that holds ACKs and sends only the newest, after a short wait, like \
+                 ackwise attach"
             }
             Self::AckwiseGateway => {
                 "a queue that thins flows which are not young, like ackwise gateway"

@@ -105,7 +105,7 @@ impl Report {
         for side in &self.directions {
             let _ = writeln!(text, "\nACKs {}", side.acks);
             if side.clean {
-                text.push_str("  nothing is done to them\n");
+                text.push_str("  they arrive unchanged\n");
             }
             for fact in &side.facts {
                 let _ = writeln!(text, "  {}", fact.text);

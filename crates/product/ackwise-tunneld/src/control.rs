@@ -45,7 +45,10 @@ pub(crate) fn start(
 }
 
 fn ask(device: &str, request: Request) -> Result<Stats, Error> {
-    let path = registry().socket_path(&Key::here(device)?);
+    // Whoever may not read the registry cannot tell whether there is a tunnel.
+    let registry = registry();
+    registry.list()?;
+    let path = registry.socket_path(&Key::here(device)?);
     TUNNELS.ask(&path, request).map_err(|error| match error {
         AskError::NotRunning => Error::NotThere(device.to_owned()),
         AskError::Failed(why) => Error::Control {

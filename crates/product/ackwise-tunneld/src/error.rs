@@ -73,7 +73,9 @@ pub enum Error {
         source: io::Error,
     },
     /// The interface was deleted.
-    #[error("{0} was deleted while the tunnel took ACKs there")]
+    #[error(
+        "{0} was deleted, or moved to another network namespace, while the tunnel took ACKs there"
+    )]
     InterfaceGone(String),
     /// The tunnel's own device was deleted or taken down.
     #[error(

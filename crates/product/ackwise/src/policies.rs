@@ -91,6 +91,10 @@ fn all(policies: &[Entry]) -> String {
         if !parameters.is_empty() {
             out.push_str(&format!("{:widest$}  --set{parameters}\n", ""));
         }
+        if !p.environments.contains(&"datapath") {
+            let places = places(&p.environments);
+            out.push_str(&format!("{:widest$}  runs only in: {places}\n", ""));
+        }
         out.push('\n');
     }
     out.push_str("ackwise policies NAME shows one with its parameters and their bounds.\n");
@@ -141,6 +145,17 @@ fn one(p: &Entry) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_list_says_which_policies_attach_refuses() {
+        let shown = all(&Policy::all().map(Entry::of).collect::<Vec<_>>());
+        let limited: Vec<_> = shown
+            .split("\n\n")
+            .filter(|it| it.contains("runs only in"))
+            .collect();
+        assert_eq!(limited.len(), 1, "{shown}");
+        assert!(limited[0].starts_with("rate-limit-literal"), "{shown}");
+    }
 
     #[test]
     fn every_policy_says_what_it_is() {

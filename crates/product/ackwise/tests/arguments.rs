@@ -269,9 +269,21 @@ fn without_root_attach_says_so() {
     // Not everybody may see who is attached.
     fs::create_dir(&run_dir).unwrap();
     fs::set_permissions(&run_dir, fs::Permissions::from_mode(0o000)).unwrap();
-    let Ended { code, err, .. } = run(&["status"]);
-    assert_eq!(code, 1, "{err}");
-    assert!(err.contains("run as root"), "{err}");
+    for args in [
+        &["status"][..],
+        &["down"],
+        &["gateway", "down", "lo"],
+        &["tunnel", "down", "awtun0"],
+    ] {
+        let Ended { code, err, .. } = run(args);
+        assert_eq!(code, 1, "{err}");
+        assert!(
+            err.contains("Permission denied (os error 13); run as root"),
+            "{err}"
+        );
+        // In another directory nobody is attached, whoever is.
+        assert!(!err.contains("ACKWISE_RUN_DIR"), "{err}");
+    }
 }
 
 #[test]

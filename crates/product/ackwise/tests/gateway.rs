@@ -152,9 +152,12 @@ fn attach_on_the_same_interface_sees_each_packet_once() {
         attached.signal(Signal::SIGTERM);
         let Detached { status, err, .. } = attached.end();
         assert_eq!(status.code(), Some(0), "{err}");
+        let is_told = err.contains("has a gateway and an attachment");
+        assert_eq!(is_told, gateway_first, "{err}");
         let hint = format!("ackwise gateway status {}", net.iface);
         let listed = net.run(&["status"]).out;
         assert!(listed.contains(&hint), "{listed}");
+        assert!(!listed.contains("Nothing is attached"), "{listed}");
         let Ended { code, err, .. } = net.run(&["status", &net.iface]);
         assert!(code == 1 && err.contains(&hint), "{err}");
         kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();

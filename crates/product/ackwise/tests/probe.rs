@@ -7,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 
 use ackwise_testbed::program::root;
 use common::{ACKWISE, Net};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 /// A partner that ends with the test.
@@ -73,6 +75,18 @@ fn two_programs_probe_a_path() {
             let acks: u64 = phases.iter().map(|it| it["acks"].as_u64().unwrap()).sum();
             assert!(acks > 1000, "{direction}");
         }
+    }
+}
+
+/// Guide and manual promise 0 after a signal.
+#[test]
+fn a_signal_ends_a_partner_well() {
+    root();
+    let net = Net::new();
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let mut partner = Partner::start(net.in_sender(ACKWISE.path()));
+        kill(Pid::from_raw(partner.0.id() as i32), signal).unwrap();
+        assert_eq!(partner.0.wait().unwrap().code(), Some(0), "{signal}");
     }
 }
 

@@ -188,7 +188,7 @@ fn m6_without_a_user_it_stays_roots_and_says_so() {
     Rights::of(up.0.id()).are(0, NET_RAW, &[]);
     let output = up.end(Signal::SIGINT);
     assert!(
-        output.contains("stays root's") && output.contains("--user"),
+        output.contains("keeps running as root") && output.contains("--user"),
         "{output}"
     );
     assert!(registered(&net).is_empty());

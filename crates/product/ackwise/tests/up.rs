@@ -152,6 +152,36 @@ fn a_device_by_which_nothing_can_be_sent_is_refused() {
     });
 }
 
+/// A slow machine takes seconds to load the programs; `down` must not deny that one is starting.
+#[test]
+fn one_that_starts_is_waited_for_and_ended() {
+    root();
+    let net = Net::new();
+    let mut child = net
+        .in_receiver(ACKWISE.path())
+        .args(["up", &net.iface])
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let netns = std::fs::metadata(std::path::Path::new("/run/netns").join(&net.receiver));
+    let claim = format!(
+        "up-{}-",
+        std::os::unix::fs::MetadataExt::ino(&netns.unwrap())
+    );
+    until("its claim", || {
+        let files = std::fs::read_dir("/run/ackwise").ok()?.flatten();
+        let mut names = files.map(|file| file.file_name().to_string_lossy().into_owned());
+        names.any(|name| name.starts_with(&claim)).then_some(())
+    });
+    let Ended { code, out, err } = net.run(&["down", &net.iface]);
+    let status = until("its end", || child.try_wait().unwrap());
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("ended"), "{out}");
+    assert_eq!(status.code(), Some(0));
+    assert_eq!(net.programs(), 0);
+}
+
 /// This takes longer than any other answer may: the machine is busy, or the process was frozen.
 #[test]
 fn one_that_ends_late_is_waited_for() {
@@ -261,7 +291,7 @@ fn a_person_reads_three_lines() {
         assert!(line.starts_with(begins), "{line:?}");
     }
     assert!(lines[1].contains("--up RATE"), "{out}");
-    assert!(lines[3].contains("is down (the time is over)"), "{out}");
+    assert!(lines[3].contains("has ended (the time is over)"), "{out}");
 }
 
 #[test]
@@ -276,7 +306,9 @@ fn somebody_s_shaper_stays_as_it_is() {
     assert_eq!(tc(&net), before);
     assert!(net.programs() >= 2, "nothing is attached");
     attached.signal(Signal::SIGTERM);
-    ends_well(attached);
+    let ended = attached.end();
+    assert!(ended.status.success(), "{}", ended.err);
+    assert!(ended.err.contains("--up is not used"), "{}", ended.err);
     assert_eq!(tc(&net), before);
     let Ended { code, err, .. } = net.run(&["up", &net.iface, "--up", "4mbit", "--queue", "cake"]);
     assert_eq!(code, 2, "{err}");
@@ -361,6 +393,7 @@ fn an_explanation_takes_no_root_and_touches_nothing() {
     let Ended { code, out, err } = net.run(&["up", &net.iface, "--explain"]);
     assert_eq!(code, 1, "{err}");
     assert!(out.contains(&attached.pid().to_string()), "{out}");
+    assert!(out.contains("nothing: ackwise is already running"), "{out}");
     assert!(err.contains("ackwise detach"), "{err}");
 }
 
@@ -465,6 +498,31 @@ fn cake_takes_the_place_of_a_queue_and_gives_it_back() {
             assert!(is_cake(&tc(&net)), "{}", tc(&net));
             end_and_check(&net, attached, ending, &before);
         }
+    });
+}
+
+#[test]
+fn somebody_s_rate_for_our_cake_is_warned_of_and_ends_with_it() {
+    in_virtual_time(|| {
+        let (net, before) = router_with(Some(SOMEBODYS));
+        let mut attached = up(&net, &["--up", "5mbit"]);
+        let Net {
+            receiver, iface, ..
+        } = &net;
+        must(&format!(
+            "tc -n {receiver} qdisc replace dev {iface} root cake bandwidth 9mbit"
+        ));
+        let event = attached.next_event();
+        assert_eq!(event["event"], "rate-changed", "{event}");
+        assert_eq!(event["rate_bps"], 9_000_000, "{event}");
+        assert!(down(&net).contains("again"));
+        let ended = attached.end();
+        assert!(
+            ended
+                .err
+                .contains("set the rate of ackwise's cake to 9.000 Mbit/s")
+        );
+        assert_eq!(tc(&net), before);
     });
 }
 

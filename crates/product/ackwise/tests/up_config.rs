@@ -350,7 +350,7 @@ fn one_that_fails_leaves_the_others_up() {
     let out = child.wait_with_output().unwrap();
     let Ended { code, out, err } = Ended::of(&out);
     assert_eq!(code, 0, "{out}{err}");
-    assert!(out.contains("is down (ackwise down)"), "{out}");
+    assert!(out.contains("has ended (ackwise down)"), "{out}");
     assert!(err.contains("no interface"), "{err}");
     assert!(err.contains("there is no interface nothere0 yet"), "{err}");
 }
@@ -404,7 +404,10 @@ fn mistakes_are_said_with_their_place() {
     ] {
         let Ended { code, err, .. } = run(args);
         assert_eq!(code, 2, "{args:?}: {err}");
-        assert!(err.contains("has to make the ACKs"), "{args:?}: {err}");
+        assert!(
+            err.contains("works only inside the kernel's TCP"),
+            "{args:?}: {err}"
+        );
     }
     let both = File::new(
         "[[interface]]\nname = \"lo\"\npolicy = \"adaptve\"\n[[interface]]\nname = \"wan0\"\npolicy = \"tac\"\n",

@@ -215,11 +215,11 @@ const CASES = {
 		await router.open('status');
 		same(rows(), [
 			[ 'wan0', 'adaptive:acks_per_rtt=9', '1 h 01 min', '1,234,567', '987,654', '12,345', '79.0 %975,309 ACKs',
-				'4.750 Mbit/sfollowingthe link: 5.001 Mbit/sbetween 1.000 Mbit/s and 40.000 Mbit/s' ],
+				'4.750 Mbit/sfollowinglink 5.001 Mbit/sbetween 1.000 Mbit/s and 40.000 Mbit/s' ],
 			[ 'lan0', 'every-n:n=4,warm=16dry run: nothing is withheld, the numbers show what would be', '1 min 15 s',
 				'10', '5', '0', '50.0 %5 ACKs', '–' ],
 			[ 'wwan0', 'tackpaused: every ACK passesattached by clsact: this kernel has no tcx', '2 d 07 h', '0', '0', '0',
-				'–0 ACKs', '640.0 kbit/shalted: someone has replaced the queuethe link: not seen yetbetween 100.0 kbit/s and 1.000 Gbit/s' ],
+				'–0 ACKs', '640.0 kbit/shalted: someone has replaced the queuelink rate not measured yetbetween 100.0 kbit/s and 1.000 Gbit/s' ],
 			[ 'gone0', 'none', 'its process does not answer: Connection refused' ]
 		], 'rows');
 		same(router.world.executed, [ STATUS ], 'programs');
@@ -279,7 +279,7 @@ const CASES = {
 
 		one.stats = { uptime_s: null, acks: 'many', measured_rate: { state: 'dreaming', link_bps: null } };
 		await routerOf({ programs: { [STATUS]: answer({ attachments: [ one ] }) } }).open('status');
-		same(rows()[0].slice(2), [ '–', '–', '–', '–', '–– ACKs', '–dreamingthe link: not seen yetbetween – and –' ], 'row');
+		same(rows()[0].slice(2), [ '–', '–', '–', '–', '–– ACKs', '–dreaminglink rate not measured yetbetween – and –' ], 'row');
 	},
 
 	async 'text from outside stays text'() {

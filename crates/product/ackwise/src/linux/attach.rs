@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::linux::ab::guard::Guarded;
 use crate::linux::cli::AttachArgs;
+use crate::linux::gateway::beside_attach;
 use crate::linux::http::Server;
 use crate::linux::options::options;
 use crate::linux::shared_daemon::listen;
@@ -36,6 +37,9 @@ pub fn attach(args: &AttachArgs, format: Format) -> anyhow::Result<()> {
     shared.set(prepared.start()?);
     let stats = shared.stats()?;
 
+    if ackwise_gateway::control::status(&options.ifname).is_ok() {
+        tracing::warn!("{}", beside_attach(&options.ifname));
+    }
     supervisor.ready(&format!("{} on {}", options.policy.brief(), options.ifname));
     announce(&options, &stats, server.as_ref(), format)?;
     let until = args.duration.map(|d| started + d);

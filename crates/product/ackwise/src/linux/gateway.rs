@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
-use ackwise_config::{ConfigError, units, uplink};
+use ackwise_config::ConfigError;
 use ackwise_gateway::{Config, Error, Prepared, Stats, control, describe};
 use ackwise_netdev::daemon::{Daemon, Supervisor};
 use serde_json::json;
@@ -17,6 +17,7 @@ use crate::linux::per_daemon::PerDaemon;
 use crate::linux::present::unless_missing;
 use crate::linux::rates::{measured_rate, rate};
 use crate::linux::shared_daemon::{SharedDaemon, listen_if_requested};
+use crate::linux::up::GATEWAY_MAX_BPS;
 use crate::linux::watch::{EXIT_TIMEOUT, reason, watch};
 
 /// Runs a subcommand of `ackwise gateway`.
@@ -47,15 +48,6 @@ fn config(args: &GatewayUpArgs) -> anyhow::Result<Config> {
         ))
         .into()),
         _ => Ok(config),
-    }
-}
-
-/// Converts a rate that may be in tc's notation to the notation of files. An invalid rate is
-/// returned unchanged, and reported when the configuration is read.
-fn to_file_rate(rate: &str) -> String {
-    match (units::rate(rate), uplink::rate(rate)) {
-        (Err(_), Ok(bps)) => format!("{bps} bit/s"),
-        _ => rate.to_owned(),
     }
 }
 
@@ -94,11 +86,11 @@ fn config_from_arguments(args: &GatewayUpArgs) -> Result<Config, BadInput> {
         .or(is_fq_codel.then_some("rfc3449-sack"));
     let lines = [
         ("INTERFACE", "interface", Some(quoted(interface))),
-        ("--rate", "rate", Some(quoted(&to_file_rate(rate)))),
+        ("--rate", "rate", Some(quoted(rate))),
         (
             "--min-rate",
             "min_rate",
-            args.min_rate.as_deref().map(|it| quoted(&to_file_rate(it))),
+            args.min_rate.as_deref().map(quoted),
         ),
         ("--overhead", "overhead", Some(args.overhead.to_string())),
         ("--acc", "acc", args.acc.then(|| "true".to_owned())),
@@ -134,7 +126,11 @@ fn explain_in_arguments(error: &ConfigError, arguments: &[(&str, &str)]) -> BadI
         let line = mistake.line.checked_sub(1);
         let line = line.and_then(|line| arguments.get(line));
         let (argument, key) = line.unwrap_or(&("", ""));
-        let message = mistake.message.replace(&format!("'{key}'"), argument);
+        let mut message = mistake.message.replace(&format!("'{key}'"), argument);
+        if *argument == "--ack-filter" && message.contains("; known: ") {
+            // Only the argument has this name: in a file the key is left out.
+            message.push_str(", none");
+        }
         match mistake.source_line.split_once(" = ") {
             Some((_, value)) if !argument.is_empty() => {
                 let own = format!("{argument}: ");
@@ -170,6 +166,10 @@ fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
         rate(config.rate_bps)
     );
     supervisor.ready(&what);
+    let is_attached = ackwise_datapath::control::holder(&config.interface).is_ok();
+    for doubt in doubts(&config.interface, config.rate_bps, is_attached) {
+        tracing::warn!("{doubt}");
+    }
     if format == Format::Json {
         text::print(&format!(
             "{}\n",
@@ -207,6 +207,32 @@ fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
         text::print(&format!("{line}{}", details(stats)))?;
     }
     ended.map(|_| ()).map_err(Into::into)
+}
+
+/// What speaks against a gateway here. It runs all the same.
+fn doubts(interface: &str, rate_bps: u64, is_attached: bool) -> Vec<String> {
+    let mut doubts = Vec::new();
+    if is_attached {
+        doubts.push(beside_attach(interface));
+    }
+    if rate_bps > GATEWAY_MAX_BPS {
+        doubts.push(format!(
+            "{} is more than the {} that a gateway manages with small packets as well: where the \
+             kernel has cake, use `ackwise up {interface} --up RATE` instead",
+            rate(rate_bps),
+            rate(GATEWAY_MAX_BPS)
+        ));
+    }
+    doubts
+}
+
+/// The warning for a gateway and an attachment on one interface.
+pub fn beside_attach(interface: &str) -> String {
+    format!(
+        "{interface} has a gateway and an attachment: ACKs are withheld only after they have \
+         waited in the queue, and held ones pass it by; attach on the inner side, or end one of \
+         them (`ackwise detach {interface}`, `ackwise gateway down {interface}`)"
+    )
 }
 
 /// How long a full packet takes, in milliseconds, before advice is printed.
@@ -435,6 +461,9 @@ mod tests {
         let text = error.unwrap_err().to_string();
         assert!(text.starts_with("--ack-filter \"rfc3448\": "), "{text}");
         assert!(text.contains("did you mean 'rfc3449'"), "{text}");
+        let error = parsed(&["wan0", "--rate", "1 Mbit/s", "--ack-filter", "foo"]);
+        let text = error.unwrap_err().to_string();
+        assert!(text.ends_with("cake-aggressive, none"), "{text}");
         let error = parsed(&["wan0", "--rate", "1 Mbit/s", "--min-rate", "2 Mbit/s"]);
         let text = error.unwrap_err().to_string();
         assert!(
@@ -454,6 +483,21 @@ mod tests {
         }
         assert!(!text.contains("(arguments)"), "{text}");
         assert!(parsed(&["wan0"]).unwrap_err().is::<BadInput>());
+    }
+
+    #[test]
+    fn a_gateway_beside_an_attachment_or_at_a_high_rate_is_doubtful() {
+        assert!(doubts("wan0", 200_000_000, false).is_empty());
+        let fast = doubts("wan0", 10_000_000_000, false);
+        assert!(
+            fast.len() == 1 && fast[0].contains("200.000 Mbit/s"),
+            "{fast:?}"
+        );
+        let beside = doubts("wan0", 1_000_000, true);
+        assert!(
+            beside.len() == 1 && beside[0].contains("`ackwise detach wan0`"),
+            "{beside:?}"
+        );
     }
 
     #[test]

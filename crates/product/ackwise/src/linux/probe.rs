@@ -1,17 +1,23 @@
 //! `ackwise probe`: finds out what a path does to ACKs, with a partner at its other end.
 
+use std::convert::Infallible;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
+use ackwise_netdev::daemon::{Daemon, Ended, Supervisor};
 use ackwise_netdev::privileges::{PrivilegedOps, User, drop_all};
 use ackwise_probe::{Client, Error, INTERVALS, Report, Server};
+use anyhow::Context;
 use serde::Serialize;
+use serde_json::json;
 
 use crate::linux::cli::probe::ProbeArgs;
 use crate::linux::summary;
+use crate::linux::watch::reason;
 
 /// A segment of the fast flow with its headers, in bits, plus a quarter.
 const SEGMENT_BITS: u64 = (536 + 52 + 38) * 8 * 5 / 4;
@@ -108,8 +114,26 @@ struct Serving {
     flows: u16,
 }
 
+/// The thread that serves. It has no counters.
+struct Partner(JoinHandle<()>);
+
+impl Daemon for Partner {
+    type Stats = ();
+    type Error = Infallible;
+
+    fn stats(&self) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn ended(&self) -> Option<Ended> {
+        self.0.is_finished().then_some(Ended::Requested)
+    }
+}
+
 fn serve(args: &ProbeArgs, format: Format) -> anyhow::Result<()> {
-    let (mut server, address) = bind(args)?;
+    // Block signals before any thread starts, so that every thread leaves them to this one.
+    let supervisor = Supervisor::new()?;
+    let (server, address) = bind(args)?;
     let user = User::choose(args.user.as_deref())?;
     drop_all(user.as_ref(), &PrivilegedOps::default())?;
     let flows = address.port().saturating_add(1);
@@ -126,6 +150,20 @@ fn serve(args: &ProbeArgs, format: Format) -> anyhow::Result<()> {
             "serving on {address}; flows come to port {flows}; Ctrl-C ends it\n"
         ))?,
     }
+    let thread = std::thread::Builder::new().spawn(move || serve_all(server));
+    let partner = Partner(thread.context("starting the thread that serves")?);
+    supervisor.ready(&format!("serving on {address}"));
+    // The thread waits for clients, and ends with the process.
+    let outcome = supervisor.run(&partner, None, |(), (), _| String::new(), None)?;
+    let why = reason(outcome, "ackwise probe");
+    supervisor.stopping();
+    match format {
+        Format::Json => text::print(&format!("{}\n", json!({ "event": "ended", "why": why }))),
+        Format::Text => text::print(&format!("ended ({why})\n")),
+    }
+}
+
+fn serve_all(mut server: Server) {
     loop {
         match server.serve() {
             Ok(client) => tracing::info!("{client} has probed"),

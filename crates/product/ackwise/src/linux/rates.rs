@@ -15,13 +15,16 @@ pub fn rate(bps: u64) -> String {
 /// A measured rate, what the link was last seen to carry, and what sets the rate.
 pub fn measured_rate(rate_bps: u64, link_bps: Option<u64>, state: State) -> String {
     let bps = rate(rate_bps);
-    let link = link_bps.map_or_else(|| "not seen yet".to_owned(), rate);
+    let link = match link_bps {
+        Some(bps) => format!("link {}", rate(bps)),
+        None => "link rate not measured yet".to_owned(),
+    };
     let state = match state {
-        State::Blind => "no round trips".to_owned(),
+        State::Blind => "nothing to measure yet".to_owned(),
         State::Idle => "little to send".to_owned(),
         State::Growing => "growing".to_owned(),
         State::Following => "following".to_owned(),
         State::Halted(why) => why.to_string(),
     };
-    format!("{bps} ({state}; the link: {link})")
+    format!("{bps} ({state}; {link})")
 }

@@ -72,28 +72,47 @@ pub fn status(args: &StatusArgs, format: Format) -> anyhow::Result<()> {
             })
             .collect(),
     };
-    // A gateway has more counters, and a command of its own to show them.
-    let gateways = match &args.interface {
-        Some(_) => Vec::new(),
-        None => ackwise_gateway::control::list()?,
+    // Gateways and tunnels have other counters, and commands of their own to show them.
+    let (gateways, tunnels) = match &args.interface {
+        Some(_) => (Vec::new(), Vec::new()),
+        None => (
+            ackwise_gateway::control::list()?,
+            ackwise_tunneld::control::list()?,
+        ),
     };
     if format == Format::Json {
-        let all = serde_json::json!({ "attachments": attachments, "gateways": gateways });
-        return text::print_json(&all);
+        return text::print_json(&serde_json::json!({
+            "attachments": attachments,
+            "gateways": gateways,
+            "tunnels": tunnels,
+        }));
     }
     if args.interface.is_some() {
         return text::print(&attachments.iter().map(details).collect::<String>());
     }
-    let mut out = match attachments.is_empty() {
-        true => "Nothing is attached.\n".to_owned(),
+    let listed = match attachments.is_empty() {
+        true => String::new(),
         false => listing(&attachments, names.netns),
     };
+    text::print(&with_others(listed, &gateways, &tunnels))
+}
+
+/// Adds the gateways and tunnels to the list of attachments.
+fn with_others(mut listed: String, gateways: &[String], tunnels: &[String]) -> String {
     for interface in gateways {
-        out.push_str(&format!(
+        listed.push_str(&format!(
             "{interface}: a gateway's queue; `ackwise gateway status {interface}` shows it\n"
         ));
     }
-    text::print(&out)
+    for device in tunnels {
+        listed.push_str(&format!(
+            "{device}: a tunnel; `ackwise tunnel status {device}` shows it\n"
+        ));
+    }
+    match listed.is_empty() {
+        true => "Nothing is attached.\n".to_owned(),
+        false => listed,
+    }
 }
 
 /// Explains that there is no such interface, or that it has a gateway instead, which is what its user
@@ -214,10 +233,9 @@ fn details(a: &Attachment) -> String {
 
 /// The counters that matter, as `status` and the end of `attach` show them.
 pub fn totals(s: &Stats) -> String {
-    let withheld = if s.dry_run {
-        "would be withheld"
-    } else {
-        "withheld"
+    let would = |done: &str| match s.dry_run {
+        true => format!("would be {done}"),
+        false => done.to_owned(),
     };
     let l = &s.lateness;
     let mut rows = vec![
@@ -227,17 +245,18 @@ pub fn totals(s: &Stats) -> String {
             text::bytes(s.ack_bytes),
         ],
         vec![
-            withheld.to_owned(),
+            would("withheld"),
             s.withheld.to_string(),
             text::bytes(s.withheld_bytes),
+            text::share(s.withheld, s.acks),
         ],
         vec![
-            "re-emitted".to_owned(),
+            would("re-emitted"),
             s.reemitted.to_string(),
             text::bytes(s.reemitted_bytes),
         ],
         vec![
-            "saved".to_owned(),
+            would("saved"),
             s.packets_saved.to_string(),
             text::bytes(s.bytes_saved),
             text::share(s.packets_saved, s.acks),
@@ -322,14 +341,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn nothing_is_attached_only_where_nothing_runs() {
+        let names = |name: &str| vec![name.to_owned()];
+        let none = with_others(String::new(), &[], &[]);
+        assert_eq!(none, "Nothing is attached.\n");
+        let both = with_others(String::new(), &names("wan0"), &names("awtun0"));
+        assert!(!both.contains("Nothing"), "{both}");
+        assert!(both.contains("wan0: a gateway's queue"), "{both}");
+        assert!(both.contains("awtun0: a tunnel"), "{both}");
+    }
+
+    #[test]
     fn a_dry_run_says_so() {
         let s = Stats {
             dry_run: true,
             acks: 10,
             withheld: 5,
+            reemitted: 2,
+            packets_saved: 3,
             ..Stats::default()
         };
-        assert!(totals(&s).contains("would be withheld"), "{}", totals(&s));
+        let shown = totals(&s);
+        for row in ["would be withheld", "would be re-emitted", "would be saved"] {
+            assert!(shown.contains(row), "{shown}");
+        }
+        let withheld = shown.lines().find(|line| line.contains("be withheld"));
+        assert!(withheld.unwrap().ends_with("50.0 %"), "{shown}");
         assert!(!totals(&Stats::default()).contains("would be"));
     }
 }

@@ -210,7 +210,7 @@ fn restored(how: &Restored) -> String {
             calls => format!(", {calls} ended early"),
         };
         return format!(
-            "  restored: {} packets in batches, {} calls of {mean:.0}{ended}\n",
+            "  delivered in batches: {} packets ({} system calls, {mean:.0} each{ended})\n",
             how.batched, how.calls
         );
     };

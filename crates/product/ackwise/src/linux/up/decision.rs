@@ -2,6 +2,7 @@
 
 use ackwise_config::interfaces::UplinkQueue;
 use ackwise_config::uplink::UplinkRate;
+use ackwise_netdev::OLDEST_LINUX;
 use ackwise_netdev::qdisc::{Cake, CakeFilter};
 use serde::Serialize;
 
@@ -10,7 +11,7 @@ use super::facts::{Facts, Owner};
 /// The fastest rate at which the gateway stands in for a kernel without cake. A gateway moves
 /// 470,000 packets a second on a core (decision 16); this rate is 17,000 full packets a second, or
 /// 380,000 of 66 bytes, so that it never fills a core.
-const GATEWAY_MAX_BPS: u64 = 200_000_000;
+pub const GATEWAY_MAX_BPS: u64 = 200_000_000;
 /// From this speed on a receiver aggregates (GRO), and sends few ACKs anyway.
 const FAST_MBPS: u32 = 1_000;
 
@@ -62,6 +63,17 @@ pub struct Plan {
     pub why: Vec<String>,
     /// What is not known, and what else would help.
     pub notes: Vec<String>,
+    /// That the rate is not used, if it is not; one of the notes.
+    #[serde(skip)]
+    pub rate_unused: Option<String>,
+}
+
+impl Plan {
+    /// Says that the rate is not used.
+    fn leave_rate_unused(&mut self, why: String) {
+        self.rate_unused = Some(why.clone());
+        self.notes.push(why);
+    }
 }
 
 /// Why nothing is done.
@@ -97,13 +109,30 @@ pub fn decide(facts: &Facts, uplink: &UplinkRequest) -> Result<Plan, Refusal> {
         thins: true,
         why: vec![reason],
         notes: Vec::new(),
+        rate_unused: None,
     };
     match uplink.rate {
         None => without_rate(facts, &mut plan),
         Some(rate) => with_rate(facts, uplink, rate, &mut plan)?,
     }
+    able(facts, &plan)?;
     add_notes(facts, &mut plan);
     Ok(plan)
+}
+
+/// Refuses to thin ACKs on a kernel that is known to lack what this takes.
+fn able(facts: &Facts, plan: &Plan) -> Result<(), Refusal> {
+    let Some(what) = facts.kernel.lacks.filter(|_| plan.thins) else {
+        return Ok(());
+    };
+    let release = &facts.kernel.release;
+    Err(Refusal::bad_input(
+        format!("this kernel ({release}) lacks {what}, without which no ACK can be thinned"),
+        format!(
+            "use Linux {OLDEST_LINUX} or newer with BTF, or the gateway's queue, which takes \
+             neither (--up RATE --queue gateway)"
+        ),
+    ))
 }
 
 fn check_not_active(facts: &Facts) -> Result<(), Refusal> {
@@ -155,7 +184,7 @@ fn role(facts: &Facts, uplink: &UplinkRequest) -> (Role, String) {
     match (facts.forwards.any(), facts.default_route.exists()) {
         (true, true) => {
             let reason =
-                format!("this box forwards, and {interface} has the default route: its uplink");
+                format!("this box forwards, and its default route is on {interface}, its uplink");
             (Role::Router, reason)
         }
         (true, false) if elsewhere.is_empty() => {
@@ -254,7 +283,7 @@ fn with_rate(
             ));
         }
         plan.why.push(keep_reason(facts));
-        plan.notes.push(format!(
+        plan.leave_rate_unused(format!(
             "--up is not used: if that queue is removed (stop the service that set it, or run `tc \
              qdisc del dev {interface} root`), a queue with an ACK filter can take its place"
         ));
@@ -275,7 +304,7 @@ fn with_rate(
             plan.why.push("--queue says gateway".to_owned());
             plan.queue = gateway;
         }
-        (None, Some(false)) if rate_bps > GATEWAY_MAX_BPS => plan.notes.push(
+        (None, Some(false)) if rate_bps > GATEWAY_MAX_BPS => plan.leave_rate_unused(
             "--up is not used: this kernel has no cake, and the gateway's queue, which would stand \
              in for it, is for up to 200 Mbit/s; install the module sch_cake"
                 .to_owned(),

@@ -33,6 +33,7 @@ fn host() -> Facts {
             release: "6.12".to_owned(),
             tcx: true,
             cake: Some(true),
+            lacks: None,
         },
     }
 }
@@ -181,7 +182,7 @@ fn without_a_rate_only_acks_are_thinned() {
             NOTHING,
             Role::Router,
             keep,
-            "eth0 has the default route",
+            "its default route is on eth0, its uplink",
         ),
         case(bridge, NOTHING, Role::Router, keep, "port of a bridge"),
         case(inside, NOTHING, Role::Inside, keep, "`ackwise up wan0`"),
@@ -414,4 +415,24 @@ fn what_is_unknown_or_in_vain_is_said() {
     says(&facts, &NOTHING, "cannot be told without root");
     facts.link.up = false;
     says(&facts, &NOTHING, "is down");
+}
+
+#[test]
+fn nothing_is_promised_on_a_kernel_that_lacks_something() {
+    let mut facts = router();
+    facts.kernel.lacks = Some("the BPF helper bpf_loop()");
+    for asked in [NOTHING, at(5_000_000)] {
+        let refusal = decide(&facts, &asked).unwrap_err();
+        assert!(refusal.bad_input);
+        assert!(
+            refusal.what.contains("lacks the BPF helper bpf_loop()"),
+            "{}",
+            refusal.what
+        );
+    }
+    let gateway = Asked {
+        queue: Some(UplinkQueue::Gateway),
+        ..at(5_000_000)
+    };
+    assert_eq!(decide(&facts, &gateway).unwrap().queue, GATEWAY);
 }

@@ -39,6 +39,11 @@ struct Done {
 /// Ends one `ackwise up`, or all of this network namespace.
 pub fn down(args: &DownArgs, format: Format) -> anyhow::Result<()> {
     let netns = netns_inode().context("reading the network namespace's inode")?;
+    if let Some(name) = &args.interface
+        && let Some(index) = ifreq::index_of(name)
+    {
+        wait_started(name, index)?;
+    }
     let running = registry().list()?.into_iter().map(|record| (record, true));
     let left = registry().leftovers()?.into_iter().map(|it| (it, false));
     let index = args.interface.as_deref().and_then(ifreq::index_of);
@@ -82,6 +87,19 @@ pub fn down(args: &DownArgs, format: Format) -> anyhow::Result<()> {
         show(done, format)?;
     }
     ended.finish()
+}
+
+/// Waits until an `ackwise up` that has claimed the interface is in the registry, where it can be
+/// told to end, or has ended.
+fn wait_started(name: &str, index: u32) -> anyhow::Result<()> {
+    let began = Instant::now();
+    while registry().is_starting(&Key::here(&index.to_string())?)? {
+        if began.elapsed() > STOP_TIMEOUT {
+            bail!("`ackwise up {name}` is still starting\n  try again, or end its process");
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+    Ok(())
 }
 
 /// Removes the filters that a killed daemon left on clsact, which let every packet pass. Returns
@@ -139,8 +157,8 @@ fn end(record: &Record, runs: bool) -> anyhow::Result<Done> {
             Err(TakeError::Held(Some(other))) if other.pid != record.pid => break,
             Err(TakeError::Held(_)) if began.elapsed() < STOP_TIMEOUT => {
                 std::thread::sleep(POLL_INTERVAL);
-                // A gateway that was starting did not listen yet.
-                if runs && record.gateway {
+                // A process that was starting did not listen yet.
+                if runs && (record.gateway || has_attached(record)) {
                     let _ = stop(record);
                 }
             }
@@ -192,6 +210,13 @@ fn is_restored(found: Option<&Qdisc>, now: &Qdisc) -> bool {
     }
 }
 
+/// Whether the process is attached by now, and was not yet told to end.
+fn has_attached(record: &Record) -> bool {
+    let name = ifreq::name_at(record.index);
+    let holder = name.and_then(|name| datapath::holder(&name).ok());
+    holder.is_some_and(|holder| holder.pid == record.pid)
+}
+
 fn stop(record: &Record) -> anyhow::Result<()> {
     let name = ifreq::name_at(record.index).unwrap_or_else(|| record.interface.clone());
     if record.gateway {
@@ -201,7 +226,11 @@ fn stop(record: &Record) -> anyhow::Result<()> {
         };
     }
     match datapath::detach(&name) {
-        Ok(_) | Err(ackwise_datapath::Error::NotAttached(_)) => Ok(()),
+        // It has ended, or is starting.
+        Ok(_)
+        | Err(ackwise_datapath::Error::NotAttached(_) | ackwise_datapath::Error::Held { .. }) => {
+            Ok(())
+        }
         Err(error) => Err(error.into()),
     }
 }

@@ -1,15 +1,21 @@
 //! What `ackwise up` finds out before it decides. Nothing here changes anything.
 
 use std::fmt;
+use std::path::Path;
 
 use ackwise_netdev::netlink::Netlink;
 use ackwise_netdev::qdisc::Qdisc;
 use ackwise_netdev::registry::netns_inode;
 use ackwise_netdev::surroundings::{self, DefaultRoutes, Device, Link};
-use ackwise_netdev::{Error as Netdev, ifreq, kernel};
+use ackwise_netdev::{Error as Netdev, ifreq, kernel, missing_helper};
 use serde::Serialize;
 
 use super::{Record, registry};
+
+/// Where a kernel with a JIT for BPF programs says whether that is on.
+const JIT_SWITCH: &str = "/proc/sys/net/core/bpf_jit_enable";
+/// Where the kernel says what it has.
+const SYSFS: &str = "/sys/kernel";
 
 /// The state of an interface and its surroundings.
 #[derive(Debug, Clone, Serialize)]
@@ -101,6 +107,9 @@ pub struct Kernel {
     pub tcx: bool,
     /// Whether it has the cake queue discipline; `None` if that cannot be told without root.
     pub cake: Option<bool>,
+    /// What it lacks for the programs that thin ACKs, if that was looked for and found missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lacks: Option<&'static str>,
 }
 
 impl DefaultRoute {
@@ -165,18 +174,21 @@ impl Facts {
                 cake: surroundings::has_module(&release, "sch_cake")
                     .or_else(|| netlink.has_cake(index).ok()),
                 release,
+                lacks: None,
             },
         })
     }
 
     /// The facts as `ackwise up` would find them, without claiming the interface. A running
     /// `ackwise up` is reported instead of its attachments, and the queue that a killed one
-    /// replaced counts as restored.
+    /// replaced counts as restored. Only here what the kernel lacks is looked for: `ackwise up`
+    /// finds out by loading its programs.
     ///
     /// # Errors
     /// As [`Facts::gather`].
     pub fn predict(name: &str) -> Result<Self, Netdev> {
         let mut facts = Self::gather(name)?;
+        facts.kernel.lacks = lacks(Path::new(SYSFS), kernel::version());
         let Ok(netns) = netns_inode() else {
             return Ok(facts);
         };
@@ -228,6 +240,21 @@ impl Root {
             rate_bps: root.cake_rate_bps(),
         }
     }
+}
+
+/// Returns what the kernel lacks for the programs that thin ACKs. `sysfs` is its directory about
+/// itself.
+fn lacks(sysfs: &Path, version: Option<(u32, u32)>) -> Option<&'static str> {
+    // bpf_loop() came with Linux 5.17. Whether an older kernel has it as well is for root to ask.
+    let is_old = version.is_some_and(|version| version < (5, 17));
+    if is_old && let Some(helper) = missing_helper() {
+        return Some(helper);
+    }
+    // Without sysfs, or if a container hides the directory's content, this is not known.
+    let has_no_types = sysfs.is_dir() && !sysfs.join("btf").exists();
+    // A kernel for virtual time (User Mode Linux) has no JIT, and is patched to need no types.
+    let has_no_types = has_no_types && Path::new(JIT_SWITCH).exists();
+    has_no_types.then_some("types of its own (BTF)")
 }
 
 fn default_route(routes: &DefaultRoutes, index: u32) -> DefaultRoute {
@@ -369,6 +396,16 @@ mod tests {
         let mut changed = theirs.clone();
         changed.found.as_mut().unwrap().options = vec![1];
         assert!(!changed.is_unchanged_since(&theirs));
+    }
+
+    #[test]
+    fn a_kernel_without_types_is_known_by_its_sysfs() {
+        let dir = tempfile::tempdir().unwrap();
+        let new = Some((6, 12));
+        assert_eq!(lacks(dir.path(), new), Some("types of its own (BTF)"));
+        assert_eq!(lacks(&dir.path().join("missing"), new), None);
+        std::fs::create_dir(dir.path().join("btf")).unwrap();
+        assert_eq!(lacks(dir.path(), new), None);
     }
 
     #[test]

@@ -35,6 +35,8 @@ use anyhow::{Context, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+pub use decision::GATEWAY_MAX_BPS;
+
 use crate::linux::ab::guard::Guarded;
 use crate::linux::ab::subject::Subject;
 use crate::linux::cli::up::UpArgs;
@@ -97,6 +99,10 @@ fn up_one(args: &UpArgs, name: &str, format: Format) -> anyhow::Result<()> {
     let claim = claim(name, index)?;
     let facts = Facts::gather(name)?;
     let plan = plan(&facts, &settings)?;
+    // Also for whoever reads only the warnings of the journal.
+    if let Some(why) = &plan.rate_unused {
+        tracing::warn!("{name}: {why}");
+    }
     let run = Run {
         args,
         settings,
@@ -152,7 +158,9 @@ fn explain(interface: &str, settings: &Settings, format: Format) -> anyhow::Resu
         out::print(&format!("{explained}\n"))?;
         return plan.map(|_| ());
     }
-    out::print(&text::explain(&facts, plan.as_ref().ok(), &policy.brief()))?;
+    let refused = plan.as_ref().map_err(ToString::to_string);
+    let decision = refused.as_deref().map_err(String::as_str);
+    out::print(&text::explain(&facts, decision, &policy.brief()))?;
     plan.map(|_| ())
 }
 
@@ -290,7 +298,10 @@ impl Run<'_> {
         let is_fixed = cake.is_some() && autorate.is_none();
         let autorate = autorate.map(|it| self.measure(it, &shared)).transpose()?;
         let here = (self.facts.interface.as_str(), index);
-        let queue = is_fixed.then(|| queue_watch::start(here, self.format, &shared));
+        let queue = is_fixed.then(|| {
+            let reloader = Arc::clone(&reloader);
+            queue_watch::start(here, self.format, &shared, move || reloader.rate_bps())
+        });
         let queue = queue.transpose()?;
         let outcome = loop {
             let (policy, guard) = reloader.guarded();
@@ -494,7 +505,9 @@ impl Run<'_> {
                 json!({ "event": "down", "interface": interface, "why": why, "stats": stats });
             return out::print(&format!("{event}\n"));
         }
-        out::print(&format!("{interface} is down ({why})\n{totals}"))
+        out::print(&format!(
+            "ackwise up {interface} has ended ({why})\n{totals}"
+        ))
     }
 
     fn check_restored(&self, restored: bool) -> anyhow::Result<()> {

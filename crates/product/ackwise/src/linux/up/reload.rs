@@ -84,6 +84,11 @@ impl Reloader {
         (now.policy.to_string(), now.guard.clone())
     }
 
+    /// The current rate of cake, if there is one. Waits for a reload in progress.
+    pub fn rate_bps(&self) -> Option<u64> {
+        self.lock().asked.rate.map(|rate| rate.bps)
+    }
+
     /// Reads the file, changes what can be changed in place, and reports it.
     pub fn reload(&self) -> anyhow::Result<Vec<Reloaded>> {
         let done = self.try_reload().map(|done| vec![done]);

@@ -127,8 +127,9 @@ impl Settings {
                 .or(described.and_then(|it| it.queue)),
         };
         if uplink.rate.is_none() && (uplink.overhead.is_some() || uplink.queue.is_some()) {
-            let what = "--overhead and --queue are for a queue with a rate, and there is none";
-            return Err(BadInput::new(what).hint("add --up RATE").into());
+            let what = "--overhead and --queue need --up RATE";
+            let hint = "add it (in the file: `up`), or leave them out";
+            return Err(BadInput::new(what).hint(hint).into());
         }
         Ok(Self {
             uplink,
@@ -183,6 +184,7 @@ fn in_the_datapath(text: &str) -> Result<Config, BadInput> {
     let config = policy::configure(text, &[])?;
     let fits = config.policy().check(Capabilities::DATAPATH);
     fits.map_err(|error| {
+        let error = ackwise_datapath::Error::from(error);
         BadInput::new(format!("--policy {text}: {error}"))
             .hint("`ackwise policies NAME` says where a policy can run")
     })?;

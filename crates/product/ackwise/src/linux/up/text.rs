@@ -27,11 +27,11 @@ fn what(facts: &Facts, plan: &Plan, policy: &str) -> String {
         }
         Queue::Keep => format!("{policy} thins the ACKs that leave; the queue stays: {queue}"),
         Queue::Cake(cake) => format!(
-            "{} instead of {queue}, in which ACKs go first with up to half of the rate, {}",
+            "{} replaces {queue}; ACKs go first in it, with at most half of the rate{}",
             describe(&cake, plan.min_bps),
             match is_none(policy) {
-                true => "all of which reach it (policy none)".to_owned(),
-                false => format!("and {policy} thins them before it"),
+                true => "; all of them reach it (policy none)".to_owned(),
+                false => format!(", after {policy} has thinned them"),
             }
         ),
         Queue::Gateway { rate_bps, .. } => format!(
@@ -73,8 +73,8 @@ fn undo(facts: &Facts, plan: &Plan) -> String {
     }
 }
 
-/// The facts, and the decision if there is one.
-pub fn explain(facts: &Facts, plan: Option<&Plan>, policy: &str) -> String {
+/// The facts, and the decision or why nothing is done.
+pub fn explain(facts: &Facts, plan: Result<&Plan, &str>, policy: &str) -> String {
     let mut rows = vec![
         ("interface", interface(facts)),
         ("default route", default_route(facts)),
@@ -83,12 +83,18 @@ pub fn explain(facts: &Facts, plan: Option<&Plan>, policy: &str) -> String {
         ("ackwise", at_work(facts)),
         ("kernel", kernel(facts)),
     ];
-    if let Some(plan) = plan {
-        rows.push(("decision", what(facts, plan, policy)));
-        let reasons = plan.why.iter().map(|why| ("why", why.clone()));
-        rows.extend(reasons);
-        let notes = plan.notes.iter().map(|note| ("note", note.clone()));
-        rows.extend(notes);
+    match plan {
+        Ok(plan) => {
+            rows.push(("decision", what(facts, plan, policy)));
+            let reasons = plan.why.iter().map(|why| ("why", why.clone()));
+            rows.extend(reasons);
+            let notes = plan.notes.iter().map(|note| ("note", note.clone()));
+            rows.extend(notes);
+        }
+        Err(refused) => {
+            let what = refused.lines().next().unwrap_or_default();
+            rows.push(("decision", format!("nothing: {what}")));
+        }
     }
     let rows: Vec<_> = rows
         .into_iter()
