@@ -82,13 +82,7 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
     }
     files(&report, &args.render, &mut writer);
     if format == Format::Text {
-        let expected = ackwise_report::expectations(&report, &scenario);
-        if !expected.is_empty() {
-            writer.take(text::print(&format!(
-                "\n{}",
-                ackwise_report::expectations_text(&expected)
-            )));
-        }
+        print_expectations(&report, &scenario, &mut writer);
         writer.name_page();
     }
     let judged = || {
@@ -106,6 +100,15 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
     };
     writer.take(judged());
     writer.end()
+}
+
+/// Shows what the scenario expects of its results, if it expects anything.
+fn print_expectations(report: &Report, scenario: &Scenario, writer: &mut Writer) {
+    let expected = ackwise_report::expectations(report, scenario);
+    if !expected.is_empty() {
+        let text = ackwise_report::expectations_text(&expected);
+        writer.take(text::print(&format!("\n{text}")));
+    }
 }
 
 /// The scenario with the duration and draws from the arguments.

@@ -430,7 +430,7 @@ fn nothing_is_promised_on_a_kernel_that_lacks_something() {
             refusal.what
         );
     }
-    let gateway = Asked {
+    let gateway = UplinkRequest {
         queue: Some(UplinkQueue::Gateway),
         ..at(5_000_000)
     };

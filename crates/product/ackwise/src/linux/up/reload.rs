@@ -86,7 +86,7 @@ impl Reloader {
 
     /// The current rate of cake, if there is one. Waits for a reload in progress.
     pub fn rate_bps(&self) -> Option<u64> {
-        self.lock().asked.rate.map(|rate| rate.bps)
+        self.lock().uplink.rate.map(|rate| rate.bps)
     }
 
     /// Reads the file, changes what can be changed in place, and reports it.
