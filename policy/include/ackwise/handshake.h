@@ -94,8 +94,8 @@ AW_FN void aw_handshake_on_segment(struct aw_handshake *h, const struct aw_seg *
 
 	if (!(s->flags & AW_TCP_SYN)) {
 		/*
-		 * The client's next segment, normally its ACK, closes the second leg. With Fast Open
-		 * (RFC 7413 §3) the server's data may come before it.
+		 * The client's next segment, normally its ACK, closes the second leg. With Fast
+		 * Open (RFC 7413 §3) the server's data may come before it.
 		 */
 		if (h->syn_us && !(h->flags & AW_HS_FROM_ACKS) != !acks)
 			return;
