@@ -188,7 +188,11 @@ impl Facts {
     /// As [`Facts::gather`].
     pub fn predict(name: &str) -> Result<Self, Netdev> {
         let mut facts = Self::gather(name)?;
-        facts.kernel.lacks = lacks(Path::new(SYSFS), kernel::version());
+        facts.kernel.lacks = lacks(
+            Path::new(SYSFS),
+            Path::new(JIT_SWITCH).exists(),
+            kernel::version(),
+        );
         let Ok(netns) = netns_inode() else {
             return Ok(facts);
         };
@@ -243,8 +247,8 @@ impl Root {
 }
 
 /// Returns what the kernel lacks for the programs that thin ACKs. `sysfs` is its directory about
-/// itself.
-fn lacks(sysfs: &Path, version: Option<(u32, u32)>) -> Option<&'static str> {
+/// itself; `has_jit` says whether it has a JIT for BPF programs.
+fn lacks(sysfs: &Path, has_jit: bool, version: Option<(u32, u32)>) -> Option<&'static str> {
     // bpf_loop() came with Linux 5.17. Whether an older kernel has it as well is for root to ask.
     let is_old = version.is_some_and(|version| version < (5, 17));
     if is_old && let Some(helper) = missing_helper() {
@@ -253,8 +257,7 @@ fn lacks(sysfs: &Path, version: Option<(u32, u32)>) -> Option<&'static str> {
     // Without sysfs, or if a container hides the directory's content, this is not known.
     let has_no_types = sysfs.is_dir() && !sysfs.join("btf").exists();
     // A kernel for virtual time (User Mode Linux) has no JIT, and is patched to need no types.
-    let has_no_types = has_no_types && Path::new(JIT_SWITCH).exists();
-    has_no_types.then_some("types of its own (BTF)")
+    (has_no_types && has_jit).then_some("types of its own (BTF)")
 }
 
 fn default_route(routes: &DefaultRoutes, index: u32) -> DefaultRoute {
@@ -402,10 +405,11 @@ mod tests {
     fn a_kernel_without_types_is_known_by_its_sysfs() {
         let dir = tempfile::tempdir().unwrap();
         let new = Some((6, 12));
-        assert_eq!(lacks(dir.path(), new), Some("types of its own (BTF)"));
-        assert_eq!(lacks(&dir.path().join("missing"), new), None);
+        assert_eq!(lacks(dir.path(), true, new), Some("types of its own (BTF)"));
+        assert_eq!(lacks(dir.path(), false, new), None);
+        assert_eq!(lacks(&dir.path().join("missing"), true, new), None);
         std::fs::create_dir(dir.path().join("btf")).unwrap();
-        assert_eq!(lacks(dir.path(), new), None);
+        assert_eq!(lacks(dir.path(), true, new), None);
     }
 
     #[test]
