@@ -77,7 +77,7 @@ struct aw_control {
 	aw_u64 alive_until_ns;		/* CLOCK_MONOTONIC; nothing is held after it */
 	aw_u64 shared_until_ns;		/* shared_us is unknown after it */
 	aw_u32 shared_us;		/* aw_flow.shared */
-	aw_u32 queue_replaced;		/* not 0: the queue of ack_priority no longer exists */
+	aw_u32 use_ack_priority;	/* not 0: departing pure ACKs get aw_options.ack_priority */
 	aw_u32 busy_cpus[AW_BUSY_CPUS]; /* one bit per CPU: aw_flow.busy of what it handles */
 };
 

@@ -4,8 +4,9 @@
  * programs count the bytes of full packets that left, and those of the rest: pure ACKs and
  * short packets. User space reads while they count, so neither may be a difference of two
  * counters. It adds them up, judges them every 100 ms, and writes the answer beside its
- * heartbeat. An answer that is too old counts as none. Departing packets may be assigned a
- * class of the queue behind the interface: aw_options.ack_priority.
+ * heartbeat. An answer that is too old counts as none. While others fill the link, departing
+ * pure ACKs may be assigned a class of the queue behind the interface:
+ * aw_options.ack_priority.
  *
  * A GSO packet counts with its whole length, however long its segments are: its sender had
  * more than one to send.
@@ -23,9 +24,8 @@ static __always_inline void ack_leaves(struct aw_percpu *here, struct __sk_buff 
 	here->left_rest_bytes += skb->len;
 	if (!options.ack_priority)
 		return;
-	/* Another queue would take it for one of its own classes, perhaps the last. */
 	a = bpf_map_lookup_elem(&control, &k);
-	if (AW_LIKELY(a && !a->queue_replaced))
+	if (a && a->use_ack_priority)
 		skb->priority = options.ack_priority;
 }
 

@@ -293,6 +293,7 @@ impl Estimator {
             self.state = State::Blind;
             self.cuts = None;
             self.emptying_since = None;
+            self.attempt = None;
             self.capacity_bps = None;
             self.waiting_capacity_bps = None;
             self.rise_slowly(passed);
@@ -699,6 +700,7 @@ impl Estimator {
         self.base_delay_us = self.base_delay_us.saturating_add(last.waited_us);
         self.base_delay_since = observation.at_ns;
         self.curve.clear();
+        self.attempt = None;
         self.cuts = None;
         self.small_wait_bps = None;
         self.capacity_bps = None;

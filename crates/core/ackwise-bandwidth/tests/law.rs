@@ -293,6 +293,62 @@ fn nor_who_sends_two_packets_a_second() {
     }
 }
 
+/// An attempt to empty the queue that a silence interrupted says nothing of the queue that the next
+/// connection finds.
+#[test]
+fn an_attempt_ends_with_the_traffic() {
+    let mut estimator = Estimator::new(BOUNDS, 5_000_000);
+    let (mut at_ns, mut sent_bytes) = (0, 0);
+    let mut observe = |bytes: u64, waited_ms: Option<u64>| {
+        at_ns += 25 * MS;
+        sent_bytes += bytes;
+        let sample = waited_ms.map(|waited| Sample {
+            left_ns: at_ns - (10 + waited) * MS,
+            bytes: sent_bytes - bytes * (10 + waited) / 25,
+            waited_us: 1000 * waited as u32,
+        });
+        estimator.observe(&Observation {
+            at_ns,
+            sent: full_packets(sent_bytes),
+            backlog_bytes: 50_000,
+            has_dropped: false,
+            sample,
+        });
+        estimator.state()
+    };
+    for _ in 0..40 {
+        observe(15_625, Some(1));
+    }
+    // The queue is not empty for ten seconds, so that the rate is cut for one. It ends before that.
+    for _ in 0..410 {
+        observe(15_625, Some(100));
+    }
+    for _ in 0..400 {
+        observe(0, None);
+    }
+    for index in 0..60 {
+        let state = observe(15_625, Some(100));
+        assert_eq!(state, State::Following, "after {index} samples");
+    }
+}
+
+/// A link below the minimum rate looks like a wait elsewhere. Its queue is full in any case; when it
+/// has become faster, the queue is short again.
+#[test]
+fn below_the_minimum_nothing_is_lost() {
+    for low in [0.3, 0.95] {
+        let mut trace = vec![low * BOUNDS.min_bps as f64; 60_000];
+        trace.extend([5e6; 60_000]);
+        let path = Path {
+            buffer: 5e6 / 16.0,
+            ..Path::default()
+        };
+        let seen = run(&mut ours(), &trace, &path, 120, 70);
+        assert!(seen.utilisation > 0.97, "{low}: {}", seen.utilisation);
+        assert!(seen.wait(0.95) < 30.0, "{low}: {} ms", seen.wait(0.95));
+    }
+}
+
 /// With a filter there is hardly an ACK in the shaped queue, and a full packet is as long as twenty
 /// ACKs.
 #[test]

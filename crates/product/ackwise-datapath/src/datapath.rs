@@ -306,8 +306,9 @@ impl Prepared {
         let queues = emitter
             .egress
             .as_mut()
-            .map(|egress| egress.watch_queues(interface.index, rate.clone(), &lifecycle))
-            .transpose()
+            .map_or(Ok(None), |egress| {
+                egress.watch_queues(interface.index, rate.clone(), &lifecycle)
+            })
             .map_err(Error::system("start the thread that looks at queues"))?;
         let cpus = emitter
             .cpus
@@ -637,9 +638,8 @@ impl Inner {
 
     /// Makes the programs hold nothing until the next heartbeat.
     fn hold_nothing(&self, programs: &mut Programs) -> Result<(), Error> {
-        let queue_replaced = u32::from(self.shared.queue_replaced.load(Ordering::SeqCst));
         programs.write_control(sys::aw_control {
-            queue_replaced,
+            use_ack_priority: u32::from(self.shared.use_ack_priority()),
             ..Default::default()
         })
     }

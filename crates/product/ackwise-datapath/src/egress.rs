@@ -167,29 +167,43 @@ pub(crate) struct Egress {
     samples: Samples,
     /// `Some` until the thread that samples the queues takes it.
     netlink: Option<Netlink>,
-    fair: Arc<FairQueue>,
+    /// `None` if flows are not told who fills the link.
+    fair: Option<Arc<FairQueue>>,
+}
+
+/// What a sample shows.
+#[derive(Clone, Copy)]
+pub(crate) struct Sampled {
+    /// `aw_flow.shared`.
+    pub(crate) shared_us: u32,
+    /// Whether others fill the link, even if they do not delay an ACK.
+    pub(crate) others_fill_link: bool,
 }
 
 impl Egress {
     /// Creates the state for an interface of the calling thread's network namespace.
-    pub(crate) fn new(counters: PerCpuArray<MapData, sys::aw_percpu>) -> Egress {
+    /// `tells_flows` is whether flows are told.
+    pub(crate) fn new(counters: PerCpuArray<MapData, sys::aw_percpu>, tells_flows: bool) -> Egress {
         Egress {
             counters,
             samples: Samples::default(),
-            netlink: Netlink::open().ok(),
-            fair: Arc::default(),
+            netlink: tells_flows.then(|| Netlink::open().ok()).flatten(),
+            fair: tells_flows.then(Arc::default),
         }
     }
 
     /// Starts the thread that samples the queues of the interface with this index until the
-    /// datapath ends. `rate` is the measured rate of a cake there.
+    /// datapath ends, if flows are told. `rate` is the measured rate of a cake there.
     pub(crate) fn watch_queues(
         &mut self,
         interface: u32,
         rate: Option<ackwise_autorate::Handle>,
         lifecycle: &Arc<Lifecycle>,
-    ) -> io::Result<Worker> {
-        let (fair, ending) = (Arc::clone(&self.fair), Arc::clone(lifecycle));
+    ) -> io::Result<Option<Worker>> {
+        let Some(fair) = self.fair.clone() else {
+            return Ok(None);
+        };
+        let ending = Arc::clone(lifecycle);
         let queues = Queues {
             interface,
             netlink: self.netlink.take(),
@@ -199,25 +213,30 @@ impl Egress {
             fair.watch(queues, &ending);
             Ended::Requested
         })
+        .map(Some)
     }
 
     /// Stops sampling the queues until the next [`Self::sample`].
     pub(crate) fn pause(&self) {
-        self.fair.is_fair(false);
+        if let Some(fair) = &self.fair {
+            fair.is_fair(false);
+        }
     }
 
-    /// Returns who fills the link: `aw_flow.shared`. Call this at every heartbeat.
-    pub(crate) fn sample(&mut self, now_us: u64) -> Result<u32, MapError> {
+    /// Finds out who fills the link. Call this at every heartbeat.
+    pub(crate) fn sample(&mut self, now_us: u64) -> Result<Sampled, MapError> {
         let mut left = EgressBytes::default();
         for one in self.counters.get(&0, 0)?.iter() {
             left.rest += one.left_rest_bytes;
             left.others += one.left_full_bytes;
         }
         let shared_us = self.samples.update(now_us, left);
-        Ok(if self.fair.is_fair(shared_us > 0) {
-            0
-        } else {
-            shared_us
+        let others_fill_link = shared_us > 0;
+        let fair = self.fair.as_ref();
+        let delays_acks = fair.is_some_and(|fair| !fair.is_fair(others_fill_link));
+        Ok(Sampled {
+            shared_us: if delays_acks { shared_us } else { 0 },
+            others_fill_link,
         })
     }
 }

@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) device_gone: AtomicBool,
     /// Whether renewals of the policy's parameters are no longer wanted.
     pub(crate) ending: AtomicBool,
+    /// Whether others fill the link.
+    pub(crate) others_fill_link: AtomicBool,
     /// Whether the queue that classified ACKs was replaced.
     pub(crate) queue_replaced: AtomicBool,
     pub(crate) realtime: AtomicBool,
@@ -50,6 +52,13 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Whether departing ACKs get `Options::ack_priority`. Another queue would take it for one of
+    /// its own classes, perhaps the last.
+    pub(crate) fn use_ack_priority(&self) -> bool {
+        let replaced = self.queue_replaced.load(Ordering::SeqCst);
+        self.others_fill_link.load(Ordering::SeqCst) && !replaced
+    }
+
     /// Whether held ACKs can no longer leave.
     pub(crate) fn cannot_reemit(&self) -> bool {
         self.interface_gone.load(Ordering::Acquire) || self.device_gone.load(Ordering::Acquire)
@@ -127,8 +136,10 @@ impl Emitter {
         let now = monotonic_ns();
         let until = now + u64::try_from(HEARTBEAT_TIMEOUT.as_nanos()).unwrap_or(u64::MAX);
         match self.egress.as_mut().map(|egress| egress.sample(now / 1000)) {
-            Some(Ok(shared_us)) => {
-                self.control_values.shared_us = shared_us;
+            Some(Ok(sampled)) => {
+                let others = &shared.others_fill_link;
+                others.store(sampled.others_fill_link, Ordering::SeqCst);
+                self.control_values.shared_us = sampled.shared_us;
                 self.control_values.shared_until_ns = until;
             }
             Some(Err(e)) => tracing::debug!("who fills the link is not known: {e}"),
@@ -137,8 +148,7 @@ impl Emitter {
         if let Some(cpus) = &self.cpus {
             self.control_values.busy_cpus = cpus.busy();
         }
-        self.control_values.queue_replaced =
-            u32::from(shared.queue_replaced.load(Ordering::SeqCst));
+        self.control_values.use_ack_priority = u32::from(shared.use_ack_priority());
         self.hold_until(until);
         // Somebody may have stopped the holding just before this.
         if quiet() {

@@ -145,8 +145,8 @@ fn emitter(
         control: control_map(programs)?,
         control_values: sys::aw_control::default(),
         egress: options
-            .counts_egress()
-            .then(|| egress(programs))
+            .samples_egress()
+            .then(|| egress(programs, options))
             .transpose()?,
         cpus: options.policy.policy().reads_busy().then(Cpus::new),
         sent: vec![0; options.slots as usize],
@@ -162,12 +162,12 @@ fn control_map(programs: &mut Programs) -> Result<Array<MapData, sys::aw_control
 }
 
 /// Returns a second handle on the counters, for the thread that samples what leaves.
-fn egress(programs: &mut Programs) -> Result<Egress, Error> {
+fn egress(programs: &mut Programs, options: &Options) -> Result<Egress, Error> {
     let Map::PerCpuArray(data) = map(&mut programs.bpf, "counters")? else {
         return Err(Error::Object("map counters".into()));
     };
     let counters = PerCpuArray::try_from(clone_map(data)?)?;
-    Ok(Egress::new(counters))
+    Ok(Egress::new(counters, options.tells_who_fills_the_link()))
 }
 
 fn clone_map(data: &MapData) -> Result<Map, Error> {

@@ -90,8 +90,9 @@ pub struct Options {
     /// Packets wait in a queue behind the interface that separates flows. Other traffic does not
     /// delay an ACK there, so the programs need not find out who fills the link.
     pub fair_queue: bool,
-    /// The priority (`skb->priority`) to set on pure ACKs that leave, for a queue that classifies
-    /// packets by it; 0 leaves the priority unchanged. Not at [`Position::Sender`].
+    /// The priority (`skb->priority`) to set on pure ACKs that leave while others fill the link, for
+    /// a queue that classifies packets by it; 0 leaves the priority unchanged. Not at
+    /// [`Position::Sender`].
     pub ack_priority: u32,
     /// The maximum number of tracked flows; the least recently used one is evicted first.
     pub max_flows: u32,
@@ -145,10 +146,16 @@ impl Options {
         }
     }
 
-    /// Whether the programs count what leaves besides the ACKs. At the sender the ACKs arrive, so
-    /// what leaves there does not share their path.
-    pub(crate) fn counts_egress(&self) -> bool {
+    /// Whether flows learn who fills the link. At the sender the ACKs arrive, so what leaves there
+    /// does not share their path.
+    pub(crate) fn tells_who_fills_the_link(&self) -> bool {
         !self.fair_queue && self.position != Position::Sender
+    }
+
+    /// Whether the loader has to find out who fills the link.
+    pub(crate) fn samples_egress(&self) -> bool {
+        let has_ack_class = self.ack_priority != 0 && self.position != Position::Sender;
+        self.tells_who_fills_the_link() || has_ack_class
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {
@@ -261,7 +268,7 @@ impl Options {
         o.ifindex = ifindex;
         o.clsact = u8::from(clsact);
         o.dry_run = u8::from(self.dry_run);
-        o.uplink = u8::from(self.counts_egress());
+        o.uplink = u8::from(self.tells_who_fills_the_link());
         if self.position != Position::Sender {
             o.ack_priority = self.ack_priority;
         }

@@ -6,10 +6,11 @@ mod common;
 
 use std::fs::File;
 use std::io;
-use std::net::UdpSocket;
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use ackwise_testbed::program::{Ended, must, root, until};
@@ -469,6 +470,24 @@ fn tins(net: &Net) -> [u64; 4] {
     sent.collect::<Vec<_>>().try_into().expect("four tins")
 }
 
+/// Runs this while the receiver's side uploads.
+fn beside_an_upload(net: &Net, test: impl FnOnce()) {
+    let sink = Netns::named(&net.sender).run(|| TcpListener::bind("10.9.0.1:5556").unwrap());
+    let sink = thread::spawn(move || {
+        let (mut stream, _) = sink.accept().unwrap();
+        io::copy(&mut stream, &mut io::sink()).unwrap();
+    });
+    let address = "10.9.0.1:5556";
+    let upload = Netns::named(&net.receiver).run(|| TcpStream::connect(address).unwrap());
+    let mut sending = upload.try_clone().unwrap();
+    let source = thread::spawn(move || io::copy(&mut io::repeat(0), &mut sending));
+    test();
+    upload.shutdown(Shutdown::Both).unwrap();
+    // It cannot send any more.
+    source.join().unwrap().unwrap_err();
+    sink.join().unwrap();
+}
+
 /// Ends an `ackwise up` by a signal or by `ackwise down`, and waits until nothing is left.
 fn end_and_check(net: &Net, attached: Attached, ending: &str, before: &str) {
     match ending.parse::<Signal>() {
@@ -538,10 +557,20 @@ fn cake_takes_the_place_of_the_kernel_s_own_queue_and_carries_traffic() {
             transfer(&net, bytes.clone()) == bytes,
             "other bytes arrived"
         );
-        // The ACKs of a megabyte, thinned, and nothing else.
+        // Nobody uploads, so that ACKs need no tin of their own.
         let [bulk, rest, video, _arp] = tins(&net);
+        assert!(rest > 50, "{rest} packets in the tin of best effort");
+        assert_eq!([bulk, video], [0, 0]);
+        beside_an_upload(&net, || {
+            until("an upload", || (tins(&net)[1] > rest + 500).then_some(()));
+            assert!(
+                transfer(&net, bytes.clone()) == bytes,
+                "other bytes arrived"
+            );
+        });
+        // The ACKs of a megabyte, thinned, and nothing else.
+        let [bulk, _rest, video, _arp] = tins(&net);
         assert!(video > 50, "{video} packets in the tin of ACKs");
-        assert!(rest > 0, "the SYN-ACK and the FIN are no pure ACKs");
         assert_eq!(bulk, 0);
         for more in [None, Some("--explain")] {
             let args = ["up", &net.iface].into_iter().chain(more);

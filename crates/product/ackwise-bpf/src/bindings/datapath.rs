@@ -143,8 +143,8 @@ pub struct aw_control {
     pub shared_until_ns: aw_u64,
     #[doc = " aw_flow.shared"]
     pub shared_us: aw_u32,
-    #[doc = " not 0: the queue of ack_priority no longer exists"]
-    pub queue_replaced: aw_u32,
+    #[doc = " not 0: departing pure ACKs get aw_options.ack_priority"]
+    pub use_ack_priority: aw_u32,
     #[doc = " one bit per CPU: aw_flow.busy of what it handles"]
     pub busy_cpus: [aw_u32; 32usize],
 }
@@ -158,8 +158,8 @@ const _: () = {
         [::core::mem::offset_of!(aw_control, shared_until_ns) - 8usize];
     ["Offset of field: aw_control::shared_us"]
         [::core::mem::offset_of!(aw_control, shared_us) - 16usize];
-    ["Offset of field: aw_control::queue_replaced"]
-        [::core::mem::offset_of!(aw_control, queue_replaced) - 20usize];
+    ["Offset of field: aw_control::use_ack_priority"]
+        [::core::mem::offset_of!(aw_control, use_ack_priority) - 20usize];
     ["Offset of field: aw_control::busy_cpus"]
         [::core::mem::offset_of!(aw_control, busy_cpus) - 24usize];
 };

@@ -244,8 +244,8 @@ impl Run<'_> {
         let shapes = matches!(self.plan.queue, Queue::Cake(_)) && self.plan.min_bps.is_none();
         options.fair_queue =
             shapes || root.is_some_and(|root| root.kind == "cake" && root.rate_bps.is_some());
-        // In our own cake ACKs go first, with up to half of the rate while others want it.
-        // Otherwise each flow of ACKs would get as much as an upload.
+        // In our own cake ACKs go first beside an upload, with up to half of the rate. Otherwise each
+        // flow of ACKs would get as much as the upload.
         if matches!(self.plan.queue, Queue::Cake(_)) {
             options.ack_priority = qdisc::VIDEO_TIN;
         }
