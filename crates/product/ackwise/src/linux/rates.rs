@@ -17,10 +17,10 @@ pub fn measured_rate(rate_bps: u64, link_bps: Option<u64>, state: State) -> Stri
     let bps = rate(rate_bps);
     let link = match link_bps {
         Some(bps) => format!("link {}", rate(bps)),
-        None => "link rate not measured yet".to_owned(),
+        None => "link rate not known now".to_owned(),
     };
     let state = match state {
-        State::Blind => "nothing to measure yet".to_owned(),
+        State::Blind => "nothing to measure".to_owned(),
         State::Idle => "little to send".to_owned(),
         State::Growing => "growing".to_owned(),
         State::Following => "following".to_owned(),
