@@ -516,12 +516,21 @@ fn make_private(dir: &Path) -> io::Result<()> {
     if mode & 0o077 == 0 {
         return Ok(());
     }
-    let mend = match std::env::var_os("ACKWISE_RUN_DIR") {
-        Some(_) => "set ACKWISE_RUN_DIR to a directory of ackwise's own".to_owned(),
-        None => format!("`chmod 700 {}` mends that", dir.display()),
-    };
+    let is_chosen = std::env::var_os("ACKWISE_RUN_DIR").is_some();
+    let mend = close_advice(dir, is_chosen);
     let why = format!("others have access to this directory (mode {mode:04o}): {mend}");
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+}
+
+/// What to do about a directory to which others have access. One that was chosen by the environment
+/// may be somebody's.
+fn close_advice(dir: &Path, is_chosen: bool) -> String {
+    let close = format!("`chmod 700 {}`", dir.display());
+    if is_chosen {
+        format!("if it is ackwise's own, {close}; otherwise set ACKWISE_RUN_DIR to one that is")
+    } else {
+        format!("{close} mends that")
+    }
 }
 
 /// Fails unless the path is a directory that belongs to root or to this user. Root also accepts the
@@ -602,6 +611,16 @@ mod tests {
         assert!(!is_named(&file, &path));
         let another = File::create(&path).unwrap();
         assert!(!is_named(&file, &path) && is_named(&another, &path));
+    }
+
+    #[test]
+    fn a_chosen_directory_is_closed_only_if_it_is_ackwise_s_own() {
+        let said = close_advice(Path::new("/srv/run"), true);
+        for word in ["if it is ackwise's own, `chmod 700 /srv/run`", "ACKWISE_RUN_DIR"] {
+            assert!(said.contains(word), "{said}");
+        }
+        let said = close_advice(Path::new("/run/ackwise"), false);
+        assert_eq!(said, "`chmod 700 /run/ackwise` mends that");
     }
 
     #[test]
