@@ -36,7 +36,7 @@ pub enum Command {
     Ask(ask::AskArgs),
     /// Show what is attached, with its counters
     Status(StatusArgs),
-    /// Watch live: rates, ACKs saved, and the reasons, flows, queues and round-trip times
+    /// Watch live: rates, ACKs saved and why others were not, flows, queues, round-trip times
     #[command(after_help = top::HELP)]
     Top(top::TopArgs),
     /// Test with an experiment on live traffic whether thinning helps here
