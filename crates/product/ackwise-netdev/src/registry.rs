@@ -616,7 +616,10 @@ mod tests {
     #[test]
     fn a_chosen_directory_is_closed_only_if_it_is_ackwise_s_own() {
         let said = close_advice(Path::new("/srv/run"), true);
-        for word in ["if it is ackwise's own, `chmod 700 /srv/run`", "ACKWISE_RUN_DIR"] {
+        for word in [
+            "if it is ackwise's own, `chmod 700 /srv/run`",
+            "ACKWISE_RUN_DIR",
+        ] {
             assert!(said.contains(word), "{said}");
         }
         let said = close_advice(Path::new("/run/ackwise"), false);

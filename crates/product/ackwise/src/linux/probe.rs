@@ -252,7 +252,10 @@ mod tests {
             std::thread::yield_now();
         }
         let error = failed.check_serves().unwrap_err().to_string();
-        assert!(error.contains("the thread that serves has failed"), "{error}");
+        assert!(
+            error.contains("the thread that serves has failed"),
+            "{error}"
+        );
         let (end, ended) = std::sync::mpsc::channel::<Infallible>();
         let serves = Partner(std::thread::spawn(move || match ended.recv() {
             Ok(never) => match never {},

@@ -112,7 +112,8 @@ pub struct Kernel {
 }
 
 impl DefaultRoute {
-    pub fn exists(&self) -> bool {
+    /// Whether one leads through the interface.
+    pub fn is_here(&self) -> bool {
         self.v4 || self.v6
     }
 }
@@ -422,7 +423,7 @@ mod tests {
         };
         let here = default_route(&routes, 7);
         assert!(here.v4 && !here.v6 && here.elsewhere.is_empty());
-        assert!(!default_route(&routes, 8).exists());
+        assert!(!default_route(&routes, 8).is_here());
     }
 
     #[test]
@@ -435,7 +436,7 @@ mod tests {
     #[test]
     fn the_loopback_interface_is_found_and_another_is_not() {
         let facts = Facts::gather("lo").unwrap();
-        assert!(!facts.default_route.exists() && facts.queue.owner == Owner::Kernel);
+        assert!(!facts.default_route.is_here() && facts.queue.owner == Owner::Kernel);
         assert!(matches!(
             Facts::gather("nosuch0"),
             Err(Netdev::NoInterface(_))

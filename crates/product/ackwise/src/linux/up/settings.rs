@@ -108,7 +108,7 @@ impl Settings {
             return Err(BadInput::new(what).hint(has).into());
         }
         let policy = match (&args.policy, &file, described) {
-            (Some(uplink), ..) => in_the_datapath(uplink)?,
+            (Some(text), ..) => in_the_datapath(text)?,
             (None, Some(file), Some(interface)) => policy_of(file, interface)?,
             (None, ..) => default_policy(),
         };
