@@ -28,3 +28,21 @@ pub fn measured_rate(rate_bps: u64, link_bps: Option<u64>, state: State) -> Stri
     };
     format!("{bps} ({state}; {link})")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was measured is forgotten when nothing is sent, so neither may say "yet".
+    #[test]
+    fn what_is_not_known_now_may_have_been_known() {
+        assert_eq!(
+            measured_rate(5_000_000, None, State::Blind),
+            "5.000 Mbit/s (nothing to measure; link rate not known now)"
+        );
+        assert_eq!(
+            measured_rate(5_000_000, Some(6_000_000), State::Following),
+            "5.000 Mbit/s (following; link 6.000 Mbit/s)"
+        );
+    }
+}
