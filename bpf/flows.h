@@ -60,9 +60,10 @@ static __always_inline int matches(const struct aw_key *k, __u32 version)
 }
 
 /*
- * A SYN or SYN-ACK, or the first segment after them while there is no flow yet. A new
- * connection must not inherit an old one's flow. `acks` is a constant in each of the two
- * copies: it is used as an index, and the verifier needs to see its range.
+ * A SYN or SYN-ACK or, while there is no flow yet, one of the segments that follow, of which the
+ * client's first completes the round trip. A new connection must not inherit an old one's flow.
+ * `acks` is a constant in each of the two copies: it is used as an index, and the verifier needs
+ * to see its range.
  */
 static __always_inline int handshake(const struct aw_key *key, const struct aw_seg *seg, int acks,
 				     __u64 now)

@@ -84,8 +84,8 @@ AW_FN int aw_grants_accecn(const struct aw_seg *syn_ack)
 }
 
 /*
- * Takes a SYN, a SYN-ACK, or the first segment that follows them. acks is not 0
- * if it travels in the direction of the ACKs.
+ * Takes a SYN, a SYN-ACK, or one of the segments that follow, of which the client's first
+ * completes the round trip. acks is not 0 if it travels in the direction of the ACKs.
  */
 AW_FN void aw_handshake_on_segment(struct aw_handshake *h, const struct aw_seg *s, int acks,
 				   aw_u64 now_us)

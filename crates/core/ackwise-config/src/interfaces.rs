@@ -26,8 +26,20 @@ const MAX_NAME: usize = 15;
 /// The shortest and the longest pause between two comparisons of a guard.
 const GUARD: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(86_400)];
 
-const KEYS: [&str; 9] = [
-    "name", "up", "overhead", "router", "queue", "policy", "guard", "metrics", "user",
+/// The smallest and the largest number of flows that a process has room for.
+const MAX_FLOWS: [u32; 2] = [64, 1 << 20];
+
+const KEYS: [&str; 10] = [
+    "name",
+    "up",
+    "overhead",
+    "router",
+    "queue",
+    "policy",
+    "guard",
+    "max_flows",
+    "metrics",
+    "user",
 ];
 
 /// A queue that shapes.
@@ -76,6 +88,8 @@ pub struct Interface {
     pub policy: Option<Word>,
     /// Whether the policy is guarded.
     pub guard: Option<Guard>,
+    /// The maximum number of flows to track.
+    pub max_flows: Option<u32>,
     /// The address that metrics are served on.
     pub metrics: Option<SocketAddr>,
     /// The position of that address in the file, or of the table's header if there is none.
@@ -208,9 +222,10 @@ fn interface(
         section.error(&word.span, message);
     }
     let guard = guard(section);
+    let max_flows = section.whole("max_flows", MAX_FLOWS[0], MAX_FLOWS[1]);
     let user = section.word("user").map(|word| word.text);
     if queue == Some(UplinkQueue::Gateway) {
-        for key in ["policy", "guard"] {
+        for key in ["policy", "guard", "max_flows"] {
             let off = key == "guard" && guard == Some(Guard::Off);
             if section.has(key) && !off {
                 let message = format!("'{key}' is for a policy, and the gateway's queue has none");
@@ -226,6 +241,7 @@ fn interface(
         queue,
         policy,
         guard,
+        max_flows,
         metrics,
         metrics_span: section.span_of("metrics"),
         user,

@@ -105,6 +105,7 @@ fn fuzz_interfaces_file() {
         "queue",
         "policy",
         "guard",
+        "max_flows",
         "metrics",
         "user",
         "\"cake\"",

@@ -25,6 +25,7 @@ fn every_key_is_read() {
     assert_eq!(wan.queue, Some(UplinkQueue::Cake));
     assert_eq!(wan.policy.as_ref().unwrap().text, "every-n:n=4");
     assert_eq!(wan.guard, Some(Guard::Every(Duration::from_secs(600))));
+    assert_eq!(wan.max_flows, Some(1000));
     assert_eq!(wan.metrics, Some(([127, 0, 0, 1], 9478).into()));
     assert_eq!(wan.user.as_deref(), Some("ackwise"));
     assert_eq!((eth.up, eth.guard), (None, Some(Guard::Off)));

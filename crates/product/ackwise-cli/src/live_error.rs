@@ -17,7 +17,10 @@ pub fn is_bad_input(error: &(dyn Error + 'static)) -> bool {
                 | Datapath::Option { .. }
                 | Datapath::Cgroup { .. }
                 | Datapath::Kernel { .. }
-                | Datapath::Unfit { .. }
+                | Datapath::Unfit {
+                    is_certain: true,
+                    ..
+                }
                 | Datapath::PreemptRt { .. }
         ) || matches!(e, Datapath::Netdev(error) if is_bad_name(error));
     }
@@ -70,19 +73,23 @@ mod tests {
     #[test]
     fn a_kernel_that_lacks_something_will_not_get_it() {
         let release = || "5.10.0".to_owned();
+        let unfit = |is_certain| ackwise_datapath::Error::Unfit {
+            release: release(),
+            why: "interprets BPF programs",
+            is_certain,
+        };
         for error in [
             ackwise_datapath::Error::Kernel {
                 release: release(),
                 what: "the BPF helper bpf_loop()",
             },
-            ackwise_datapath::Error::Unfit {
-                release: release(),
-                why: "has no types of its own",
-            },
+            unfit(true),
             ackwise_datapath::Error::PreemptRt { release: release() },
         ] {
             assert_eq!(exit_code(&error.into(), |_| false), EXIT_BAD_INPUT);
         }
+        // Somebody may turn on a JIT that cannot be seen.
+        assert_eq!(exit_code(&unfit(false).into(), |_| false), EXIT_FAILED);
         let gone = ackwise_datapath::Error::InterfaceGone("wan0".to_owned());
         assert_eq!(exit_code(&gone.into(), |_| false), EXIT_FAILED);
     }

@@ -81,14 +81,13 @@ fn replaced(path: &Path) -> Option<PathBuf> {
     }
 }
 
+/// How many names a partial file may have, so that one that a killed process left is no obstacle.
+const MAX_PARTIALS: u32 = 100;
+
 /// Writes a file under another name beside the target, and renames it when it is complete.
 fn replace(target: &Path, contents: &[u8]) -> io::Result<()> {
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
-    // A name has at most 255 bytes.
-    let start: String = name.chars().take(40).collect();
-    let partial = target.with_file_name(format!(".{start}.{}.partial", std::process::id()));
-    let mut file = match File::create_new(&partial) {
-        Ok(file) => file,
+    let (partial, mut file) = match new_partial(target) {
+        Ok(new) => new,
         // Files may be writable in a directory that is not.
         Err(error) if is_denied(&error) => return fs::write(target, contents),
         Err(error) => return Err(error),
@@ -96,15 +95,49 @@ fn replace(target: &Path, contents: &[u8]) -> io::Result<()> {
     like(&file, target);
     let written = file.write_all(contents).and_then(|()| file.sync_all());
     drop(file);
-    let renamed = match written {
-        // A file that is mounted into a container, or one of somebody else in a shared directory,
-        // cannot be replaced.
-        Ok(()) => fs::rename(&partial, target).or_else(|_| fs::write(target, contents)),
-        Err(error) => Err(error),
-    };
-    // After a rename there is none.
-    let _ = fs::remove_file(&partial);
-    renamed
+    if let Err(error) = written {
+        let _ = fs::remove_file(&partial);
+        return Err(error);
+    }
+    if fs::rename(&partial, target).is_ok() {
+        return Ok(());
+    }
+    // A file that is mounted into a container, or one of somebody else in a shared directory,
+    // cannot be replaced.
+    match fs::write(target, contents) {
+        Ok(()) => {
+            let _ = fs::remove_file(&partial);
+            Ok(())
+        }
+        // What was there before may be lost, so the new contents must stay.
+        Err(error) => Err(io::Error::new(
+            error.kind(),
+            format!("{error}; the new contents are in {}", partial.display()),
+        )),
+    }
+}
+
+/// Creates a file beside the target. A killed process with the same number, as in a container, may
+/// have left one: it stays, since it may be that of a process in another container.
+fn new_partial(target: &Path) -> io::Result<(PathBuf, File)> {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    // A name has at most 255 bytes.
+    let start: String = name.chars().take(40).collect();
+    let process = std::process::id();
+    let mut number = 0;
+    loop {
+        let name = format!(".{start}.{process}.{number}.partial");
+        let partial = target.with_file_name(name);
+        match File::create_new(&partial) {
+            Ok(file) => return Ok((partial, file)),
+            Err(error)
+                if error.kind() == io::ErrorKind::AlreadyExists && number + 1 < MAX_PARTIALS =>
+            {
+                number += 1;
+            }
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 fn is_denied(error: &io::Error) -> bool {
@@ -255,6 +288,33 @@ mod tests {
         assert_eq!(mode & 0o777, 0o640);
         assert_eq!(fs::read_dir(dir.path()).expect("files").count(), 3);
         write(Path::new("/dev/null"), "gone").expect("no file is made beside it");
+    }
+
+    /// In a container the number of the process is the same each time.
+    #[test]
+    fn a_partial_file_of_a_killed_process_is_no_obstacle() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let target = dir.path().join("report");
+        let left = new_partial(&target).expect("a partial file").0;
+        fs::write(&left, "left").expect("written");
+        write(&target, "new").expect("written");
+        assert_eq!(fs::read_to_string(&target).expect("a file"), "new");
+        assert_eq!(fs::read_to_string(&left).expect("a file"), "left");
+        assert_eq!(fs::read_dir(dir.path()).expect("files").count(), 2);
+    }
+
+    /// A directory can neither be replaced by a file nor be written.
+    #[test]
+    fn if_the_target_cannot_be_replaced_the_new_contents_stay() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let target = dir.path().join("report");
+        fs::create_dir(&target).expect("a directory");
+        let error = replace(&target, b"new").expect_err("it is a directory");
+        let text = error.to_string();
+        let (_, partial) = text
+            .split_once("the new contents are in ")
+            .expect("its name");
+        assert_eq!(fs::read_to_string(partial).expect("a file"), "new");
     }
 
     #[cfg(target_os = "linux")]

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use ackwise_netdev::kernel::release;
-use ackwise_netdev::{OLDEST_LINUX, missing_helper, unfit, with_causes};
+use ackwise_netdev::{OLDEST_LINUX, Unfit, missing_helper, unfit, with_causes};
 use aya::EbpfError;
 use aya::maps::MapError;
 use aya::programs::ProgramError;
@@ -51,6 +51,8 @@ pub enum Error {
         release: String,
         /// What is wrong with the kernel, and what to do.
         why: &'static str,
+        /// Whether this is certain: otherwise another try may succeed.
+        is_certain: bool,
     },
     /// The programs cannot be renewed in place.
     #[error("this change needs a new attachment: detach, and attach again")]
@@ -351,10 +353,11 @@ pub(crate) fn program_error(program: &'static str, e: ProgramError) -> Error {
                     missing,
                 };
             }
-            if let Some(why) = unfit(&log) {
+            if let Some(Unfit { why, is_certain }) = unfit(&log) {
                 return Error::Unfit {
                     release: release(),
                     why,
+                    is_certain,
                 };
             }
             Error::Verifier {

@@ -78,23 +78,23 @@ fn send(transfer: &mut Transfer, segments: usize) {
 }
 
 /// Which of the data segments ask, in order of arrival.
-fn requests_ack(frames: &[Frame]) -> Vec<bool> {
+fn which_ask(frames: &[Frame]) -> Vec<bool> {
     let data = |frame: &&Frame| {
         Seg::read(&frame.bytes).is_some_and(|seg| seg.sport == 80 && seg.payload > 0)
     };
-    let requests_ack = |frame: &Frame| {
+    let asks = |frame: &Frame| {
         let reserved = frame.bytes[14 + 20 + 12] & 0x0f;
         assert!(matches!(reserved, 0 | 8), "{reserved:#x}: one bit at most");
         assert!(common::checksum_is_right(&frame.bytes));
         reserved == 8
     };
-    frames.iter().filter(data).map(requests_ack).collect()
+    frames.iter().filter(data).map(asks).collect()
 }
 
 fn arrived(far: &Wire, segments: usize) -> Vec<bool> {
     let mut requests = Vec::new();
     eventually("the segments are captured", || {
-        requests.extend(requests_ack(&far.tcp(ms(1))));
+        requests.extend(which_ask(&far.tcp(ms(1))));
         requests.len() >= segments
     });
     requests
@@ -188,11 +188,7 @@ fn next(peer: &Peer<'_>, segments: usize) -> Vec<(u32, bool)> {
         assert_eq!(seg.payload, FULL);
         peer.offset(seg.seq) / FULL as u32
     };
-    frames
-        .iter()
-        .map(number)
-        .zip(requests_ack(&frames))
-        .collect()
+    frames.iter().map(number).zip(which_ask(&frames)).collect()
 }
 
 /// Runs a test on a sender with more data than any test takes.
@@ -276,10 +272,7 @@ fn the_last_segment_of_the_receiver_s_window_asks() {
         // Now the congestion window limits, which stayed at eight while nothing filled it.
         peer.ack(7, 60_000);
         let flight = next(peer, 8);
-        assert!(
-            flight[..7].iter().all(|(_, requests_ack)| !requests_ack),
-            "{flight:?}"
-        );
+        assert!(flight[..7].iter().all(|(_, asks)| !asks), "{flight:?}");
         assert_eq!(flight[7], (14, true));
     });
 }
@@ -291,7 +284,7 @@ fn a_request_of_2_gib_ago_is_not_outstanding() {
     let pair = Pair::new();
     pair.run(|_, _| {
         let asker = asker(true);
-        let requests_ack = || asker.stats().expect("stats").ack_requests;
+        let requests = || asker.stats().expect("stats").ack_requests;
         let mut transfer = few_large_packets(&pair);
         let segment = transfer.info().tcpi_snd_mss as usize;
         assert!(segment > 60_000, "{segment}");
@@ -309,15 +302,15 @@ fn a_request_of_2_gib_ago_is_not_outstanding() {
             let mut window = send(1);
             (0..100).any(|_| {
                 window = send(window.min(64));
-                requests_ack() > before
+                requests() > before
             })
         };
         assert!(asks_again(0, &mut send), "a window that is filled asks");
-        let before = requests_ack();
+        let before = requests();
         for _ in 0..(1_usize << 31) / (2 * segment) + 10 {
             send(2);
         }
-        assert_eq!(requests_ack(), before, "two segments fill no window");
+        assert_eq!(requests(), before, "two segments fill no window");
         assert!(asks_again(before, &mut send), "2 GiB later");
         asker.detach().expect("detach");
     });

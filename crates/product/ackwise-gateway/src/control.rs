@@ -92,6 +92,20 @@ pub fn wait_ended(pid: u32, time: Duration) -> Result<bool, Error> {
     Ok(registry().wait_ended(pid, time)?)
 }
 
+/// Returns whether an interface of this network namespace has a gateway. This does not wait for an
+/// answer of its process.
+///
+/// # Errors
+/// If the registry cannot be read.
+pub fn is_running(interface: &str) -> Result<bool, Error> {
+    let netns = netns_inode().map_err(Error::system("read the network namespace's inode"))?;
+    let index = ifreq::index_of(interface);
+    let is_here = |it: &Redirector| {
+        it.netns == netns && it.redirect.is_some_and(|it| Some(it.ifindex) == index)
+    };
+    Ok(registry().list()?.iter().any(is_here))
+}
+
 /// Returns the interfaces of this network namespace that have a gateway, by their current names.
 ///
 /// # Errors

@@ -319,17 +319,17 @@ fn finds_the_rate_by_acks() {
         .host
         .run(|| TcpStream::connect("10.9.2.2:5001").unwrap());
     let mut buffer = vec![0; 1 << 16];
-    let mut elapsed = |span: Duration| {
+    let mut download_for = |span: Duration| {
         let (began, mut bytes) = (Instant::now(), 0);
         while began.elapsed() < span {
             bytes += stream.read(&mut buffer).unwrap();
         }
         bytes
     };
-    elapsed(Duration::from_secs(5));
+    download_for(Duration::from_secs(5));
     let (mut found, mut bytes) = (Vec::new(), 0);
     for _ in 0..20 {
-        bytes += elapsed(Duration::from_millis(300));
+        bytes += download_for(Duration::from_millis(300));
         let stats = gateway.stats().unwrap();
         found.push(stats.measured.unwrap().rate_bps as f64 / 2e5);
     }

@@ -1,6 +1,7 @@
 //! Attaches a BPF program to the ingress or egress of an interface.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
 use aya::Ebpf;
 use aya::maps::MapError;
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bpf::{self, LinkPosition};
 use crate::clsact::{self, Filter, NewFilter};
-use crate::{Direction, Error, ifreq};
+use crate::{Direction, Error, ifreq, kernel};
 
 /// The oldest kernel on which ackwise has been tested and works.
 pub const OLDEST_LINUX: &str = "6.1";
@@ -384,36 +385,79 @@ pub fn missing_helper() -> Option<&'static str> {
 
 /// What the verifier says about callbacks if the programs are not JIT-compiled.
 const NO_CALLBACKS: &str = "callbacks are not allowed in non-JITed programs";
-const JIT_SYSCTL: &str = "/proc/sys/net/core/bpf_jit_enable";
-const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
+/// The kernel's settings about networking.
+const NET_SYSCTLS: &str = "/proc/sys/net/core";
+
+/// Why a kernel's verifier refuses the programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unfit {
+    /// What is wrong with the kernel, and what to do.
+    pub why: &'static str,
+    /// Whether it is certain that the kernel cannot run the programs as it is.
+    pub is_certain: bool,
+}
 
 /// Returns in which way the kernel was built or configured so that its verifier, whose log this is,
 /// refuses the programs, and what to do.
 #[must_use]
-pub fn unfit(log: &str) -> Option<&'static str> {
+pub fn unfit(log: &str) -> Option<Unfit> {
     if log.contains(NO_CALLBACKS) {
-        let switch = std::fs::read_to_string(JIT_SYSCTL);
-        return Some(without_jit(switch.as_deref().ok()));
+        return Some(Jit::of(Path::new(NET_SYSCTLS)).unfit());
     }
-    (!std::path::Path::new(KERNEL_BTF).exists()).then_some(
-        "has no types of its own (BTF), by which the programs are checked: boot one that was built with \
-         CONFIG_DEBUG_INFO_BTF",
-    )
+    (kernel::has_types(Path::new(kernel::SYSFS)) == Some(false)).then_some(Unfit {
+        why: "has no types of its own (BTF), by which the programs are checked: boot one that was \
+              built with CONFIG_DEBUG_INFO_BTF",
+        is_certain: true,
+    })
 }
 
-/// `switch` is the value of the kernel's JIT switch, if it has one.
-fn without_jit(switch: Option<&str>) -> &'static str {
-    match switch.map(str::trim) {
-        Some("0") => {
-            "interprets BPF programs, and so refuses timers: turn its JIT on with `sysctl -w \
-             net.core.bpf_jit_enable=1`"
+/// The kernel's JIT for BPF programs, as far as a network namespace shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Jit {
+    Off,
+    On,
+    /// The kernel was built without one.
+    Missing,
+    /// Only the initial network namespace shows the switch.
+    Unknown,
+}
+
+impl Jit {
+    /// Reads the switch in this directory of settings.
+    fn of(sysctls: &Path) -> Self {
+        match std::fs::read_to_string(sysctls.join("bpf_jit_enable")) {
+            Ok(switch) if switch.trim() == "0" => Self::Off,
+            Ok(_) => Self::On,
+            // Only the initial namespace shows this one, too, and every kernel has it.
+            Err(_) if sysctls.join("netdev_budget").exists() => Self::Missing,
+            Err(_) => Self::Unknown,
         }
-        Some(_) => {
-            "interprets BPF programs, and so refuses timers: its JIT compiles no functions, as is so on \
-             32-bit ARM and on MIPS; take a machine of another kind"
-        }
-        None => {
-            "interprets BPF programs, and so refuses timers: boot one that was built with CONFIG_BPF_JIT"
+    }
+
+    /// Why the verifier refuses programs that call back, and what to do.
+    fn unfit(self) -> Unfit {
+        let why = match self {
+            Self::Off => {
+                "interprets BPF programs, and so refuses timers: turn its JIT on with `sysctl -w \
+                 net.core.bpf_jit_enable=1`"
+            }
+            Self::On => {
+                "interprets BPF programs, and so refuses timers: its JIT compiles no functions, as is so \
+                 on 32-bit ARM and on MIPS; take a machine of another kind"
+            }
+            Self::Missing => {
+                "interprets BPF programs, and so refuses timers: boot one that was built with \
+                 CONFIG_BPF_JIT"
+            }
+            Self::Unknown => {
+                "interprets BPF programs, and so refuses timers: turn its JIT on in the initial network \
+                 namespace with `sysctl -w net.core.bpf_jit_enable=1`; if there is no such setting, boot \
+                 one that was built with CONFIG_BPF_JIT"
+            }
+        };
+        Unfit {
+            why,
+            is_certain: self != Self::Unknown,
         }
     }
 }
@@ -431,8 +475,8 @@ fn verifier_reason(error: &str) -> Option<String> {
             "this kernel lacks {what}: ackwise works on Linux {OLDEST_LINUX} and newer"
         ));
     }
-    if let Some(why) = unfit(error) {
-        return Some(format!("this kernel {why}"));
+    if let Some(unfit) = unfit(error) {
+        return Some(format!("this kernel {}", unfit.why));
     }
     Some(format!(
         "the kernel's verifier refused it: {}",
@@ -486,9 +530,33 @@ mod tests {
             .replace("{NO_CALLBACKS}", NO_CALLBACKS);
         let refused = verifier_reason(&log).expect("a reason");
         assert!(refused.contains("this kernel interprets"), "{refused}");
-        assert!(without_jit(Some("0\n")).contains("sysctl"));
-        assert!(without_jit(Some("1\n")).contains("another kind"));
-        assert!(without_jit(None).contains("CONFIG_BPF_JIT"));
+        for (jit, word) in [
+            (Jit::Off, "`sysctl -w"),
+            (Jit::On, "another kind"),
+            (Jit::Missing, "CONFIG_BPF_JIT"),
+        ] {
+            let unfit = jit.unfit();
+            assert!(unfit.why.contains(word) && unfit.is_certain, "{jit:?}");
+        }
+        let unknown = Jit::Unknown.unfit();
+        for word in ["initial network namespace", "`sysctl -w", "CONFIG_BPF_JIT"] {
+            assert!(unknown.why.contains(word), "{}", unknown.why);
+        }
+        assert!(!unknown.is_certain);
+    }
+
+    /// Another namespace shows few settings, and not this one, whether the kernel has a JIT or not.
+    #[test]
+    fn a_switch_that_is_not_shown_is_no_missing_jit() {
+        let sysctls = tempfile::tempdir().expect("a directory");
+        let jit = || Jit::of(sysctls.path());
+        assert_eq!(jit(), Jit::Unknown);
+        std::fs::write(sysctls.path().join("netdev_budget"), "300\n").expect("a file");
+        assert_eq!(jit(), Jit::Missing);
+        for (switch, expected) in [("0\n", Jit::Off), ("1\n", Jit::On), ("2\n", Jit::On)] {
+            std::fs::write(sysctls.path().join("bpf_jit_enable"), switch).expect("a file");
+            assert_eq!(jit(), expected);
+        }
     }
 
     #[test]

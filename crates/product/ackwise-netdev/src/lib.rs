@@ -40,7 +40,7 @@ mod tun;
 mod user;
 
 pub use attach::{
-    AttachMode, AttachOptions, Attachment, OLDEST_LINUX, Order, missing_helper,
+    AttachMode, AttachOptions, Attachment, OLDEST_LINUX, Order, Unfit, missing_helper,
     remove_stale_filters, unfit, with_causes,
 };
 pub use error::Error;

@@ -3,7 +3,8 @@
 //! A daemon has two files, named after its kind, the inode of its network namespace, and the index
 //! of its interface or the name of its device: a lock file with a record in JSON, and its control
 //! socket. The process that holds the lock has the claim. If no process holds it, the daemon was
-//! killed, and the record says what it left behind.
+//! killed, and the record says what it left behind. A process that takes the lock marks such a
+//! record, and keeps it until it publishes its own: whatever ends it meanwhile, the record stays.
 //!
 //! The directory is `/run/ackwise`, or `$ACKWISE_RUN_DIR`. It belongs to root or to the daemons'
 //! own user, and nobody else has access: another user can neither take a claim nor hold a lock. An
@@ -12,7 +13,7 @@
 //! there.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -34,8 +35,10 @@ const MAX_LOCK_ATTEMPTS: usize = 4;
 const LOCK_RETRY_DELAY: Duration = Duration::from_millis(10);
 /// How often to open a lock file that others delete at the same time.
 const MAX_OPEN_ATTEMPTS: usize = 8;
+/// What follows the record of a killed daemon once another process has taken its entry.
+const LEFT_MARK: &[u8] = b"\nleft by a killed process\n";
 /// The maximum length of a record in bytes.
-const MAX_RECORD: u64 = 1 << 16;
+const MAX_RECORD: usize = 1 << 16;
 
 /// The kinds of daemons that take packets from an interface and send them through it again.
 const REDIRECTORS: [&str; 2] = ["gateway", "tunnel"];
@@ -218,17 +221,20 @@ impl<R: Serialize + DeserializeOwned> Registry<R> {
             let options = options.read(true).write(true).create(true).truncate(false);
             let file = open_plain(options.mode(0o600), &path).map_err(failed(&path))?;
             let locked = try_lock(&file).map_err(failed(&path))?;
-            let record = read_record(&file);
+            let Content { record, is_left } = Content::read(&file);
             if !locked && attempt < MAX_LOCK_ATTEMPTS {
                 // It may only be somebody's list().
                 std::thread::sleep(LOCK_RETRY_DELAY);
                 continue;
             }
             if !locked {
-                return Err(TakeError::Held(record));
+                return Err(TakeError::Held(record.filter(|_| !is_left)));
             }
             // The previous holder may have removed the file between open and lock.
             if is_named(&file, &path) {
+                if record.is_some() && !is_left {
+                    mark_left(&file);
+                }
                 // Only after taking the lock, since this removes files that nobody has locked.
                 self.list().map_err(TakeError::Registry)?;
                 return Ok(Entry {
@@ -249,74 +255,139 @@ impl<R: Serialize + DeserializeOwned> Registry<R> {
     /// # Errors
     /// If the directory cannot be read, or belongs to somebody else.
     pub fn list(&self) -> Result<Vec<R>, Error> {
-        let running = self.records()?.into_iter().filter(|(_, runs)| *runs);
-        Ok(running.map(|(record, _)| record).collect())
+        Ok(self.entries()?.running)
     }
 
-    /// Returns whether a process holds the entry with this key and has not published its record yet.
+    /// Returns the keys of the entries that a process holds without having published its record
+    /// yet, in any network namespace.
     ///
     /// # Errors
     /// If the directory cannot be read, or belongs to somebody else.
-    pub fn is_starting(&self, key: &Key) -> Result<bool, Error> {
-        self.list()?;
-        let path = self.lock_path(key);
-        let Ok(file) = open_plain(File::options().read(true), &path) else {
-            return Ok(false);
-        };
-        // The lock is free again when `file` is dropped.
-        let is_held = matches!(try_lock(&file), Ok(false));
-        Ok(is_held && read_record::<R>(&file).is_none() && is_named(&file, &path))
+    pub fn starting(&self) -> Result<Vec<Key>, Error> {
+        Ok(self.entries()?.starting)
     }
 
-    /// Returns the records of killed daemons that are kept, in any network namespace.
+    /// Returns the records of killed daemons that are kept, in any network namespace. One whose
+    /// entry another process has taken is not among them.
     ///
     /// # Errors
     /// If the directory cannot be read, or belongs to somebody else.
     pub fn leftovers(&self) -> Result<Vec<R>, Error> {
-        let left = self.records()?.into_iter().filter(|(_, runs)| !*runs);
-        Ok(left.map(|(record, _)| record).collect())
+        Ok(self.entries()?.left)
     }
 
-    /// Returns the records, and whether their daemon is running. Removes the files of killed
-    /// daemons that need not be kept.
-    fn records(&self) -> Result<Vec<(R, bool)>, Error> {
+    /// Returns what is registered. Removes the files of killed daemons that need not be kept.
+    fn entries(&self) -> Result<Entries<R>, Error> {
         let failed = |source| Error::Registry {
             path: self.dir.clone(),
             source,
         };
         let entries = match check_owner(&self.dir).and_then(|()| fs::read_dir(&self.dir)) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Entries::default()),
             Err(error) => return Err(failed(error)),
         };
-        let prefix = format!("{}-", self.kind);
-        let mut records = Vec::new();
+        let mut found = Entries::default();
         for path in entries.flatten().map(|entry| entry.path()) {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if !name.starts_with(&prefix) || !name.ends_with(".lock") {
+            let Some(key) = self.key_of(&path) else {
                 continue;
-            }
+            };
             let Ok(file) = open_plain(File::options().read(true), &path) else {
                 continue;
             };
-            let record = read_record(&file);
-            let locked = try_lock(&file);
+            // The content after the lock: whoever holds that has marked what it found.
+            let mut locked = try_lock(&file);
+            let mut content = Content::read(&file);
+            for _ in 1..MAX_LOCK_ATTEMPTS {
+                if !matches!(locked, Ok(false)) || content.is_published() {
+                    break;
+                }
+                // It may only be somebody else's reading.
+                std::thread::sleep(LOCK_RETRY_DELAY);
+                (locked, content) = (try_lock(&file), Content::read(&file));
+            }
             // Another process may have replaced the file between open and lock.
             if !is_named(&file, &path) {
                 continue;
             }
-            match locked {
-                Ok(false) => records.extend(record.map(|record| (record, true))),
-                Ok(true) => match record {
-                    Some(record) if (self.keep)(&record) => records.push((record, false)),
-                    Some(_) => remove(&path),
-                    None => {}
-                },
-                Err(_) => {}
+            match (locked, content.record) {
+                (Ok(false), Some(record)) if !content.is_left => found.running.push(record),
+                (Ok(false), _) => found.starting.push(key),
+                (Ok(true), Some(record)) if (self.keep)(&record) => found.left.push(record),
+                (Ok(true), Some(_)) => remove(&path),
+                (Ok(true), None) | (Err(_), _) => {}
             }
         }
-        Ok(records)
+        Ok(found)
     }
+
+    /// The key of a lock file; `None` if the file is none of this kind.
+    fn key_of(&self, path: &Path) -> Option<Key> {
+        let name = path.file_name()?.to_str()?;
+        let key = name.strip_prefix(self.kind)?.strip_prefix('-')?;
+        let (netns, name) = key.strip_suffix(".lock")?.split_once('-')?;
+        Some(Key {
+            netns: netns.parse().ok()?,
+            name: name.to_owned(),
+        })
+    }
+}
+
+/// What is registered for one kind of daemon.
+struct Entries<R> {
+    /// The records of the daemons that run.
+    running: Vec<R>,
+    /// The keys of those that have not published a record yet.
+    starting: Vec<Key>,
+    /// The records of killed daemons that are kept.
+    left: Vec<R>,
+}
+
+impl<R> Default for Entries<R> {
+    fn default() -> Self {
+        Self {
+            running: Vec::new(),
+            starting: Vec::new(),
+            left: Vec::new(),
+        }
+    }
+}
+
+/// The content of a lock file.
+struct Content<R> {
+    record: Option<R>,
+    /// Whether the record is that of a killed daemon, and another process has taken the entry.
+    is_left: bool,
+}
+
+impl<R: DeserializeOwned> Content<R> {
+    fn read(file: &File) -> Self {
+        let mut bytes = vec![0; MAX_RECORD];
+        let length = file.read_at(&mut bytes, 0).unwrap_or(0);
+        let text = str::from_utf8(&bytes[..length]).unwrap_or("");
+        // A record is one line.
+        let (record, is_left) = match text.split_once('\n') {
+            Some((record, _)) => (record, true),
+            None => (text, false),
+        };
+        Self {
+            record: from_json(record).ok(),
+            is_left,
+        }
+    }
+
+    /// Whether the holder of the lock has written this record.
+    fn is_published(&self) -> bool {
+        self.record.is_some() && !self.is_left
+    }
+}
+
+/// Marks the record of a killed daemon, so that it is not taken for that of the process that holds
+/// the lock now.
+fn mark_left(file: &File) {
+    let end = file.metadata().map(|about| about.len());
+    // If there is no room, the record is not marked, which only others notice.
+    let _ = end.and_then(|end| file.write_all_at(LEFT_MARK, end));
 }
 
 impl<R: Serialize> Entry<R> {
@@ -445,12 +516,21 @@ fn make_private(dir: &Path) -> io::Result<()> {
     if mode & 0o077 == 0 {
         return Ok(());
     }
-    let mend = match std::env::var_os("ACKWISE_RUN_DIR") {
-        Some(_) => "set ACKWISE_RUN_DIR to a directory of ackwise's own".to_owned(),
-        None => format!("`chmod 700 {}` mends that", dir.display()),
-    };
+    let is_chosen = std::env::var_os("ACKWISE_RUN_DIR").is_some();
+    let mend = close_advice(dir, is_chosen);
     let why = format!("others have access to this directory (mode {mode:04o}): {mend}");
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+}
+
+/// What to do about a directory to which others have access. One that was chosen by the environment
+/// may be somebody's.
+fn close_advice(dir: &Path, is_chosen: bool) -> String {
+    let close = format!("`chmod 700 {}`", dir.display());
+    if is_chosen {
+        format!("if it is ackwise's own, {close}; otherwise set ACKWISE_RUN_DIR to one that is")
+    } else {
+        format!("{close} mends that")
+    }
 }
 
 /// Fails unless the path is a directory that belongs to root or to this user. Root also accepts the
@@ -503,14 +583,6 @@ fn open_plain(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     }
 }
 
-fn read_record<R: DeserializeOwned>(file: &File) -> Option<R> {
-    let mut text = String::new();
-    Read::take(file, MAX_RECORD)
-        .read_to_string(&mut text)
-        .ok()?;
-    from_json(&text).ok()
-}
-
 /// Takes the lock of a file if it is free (flock(2)). The kernel releases it with the process.
 fn try_lock(file: &File) -> io::Result<bool> {
     // SAFETY: a valid descriptor.
@@ -542,6 +614,19 @@ mod tests {
     }
 
     #[test]
+    fn a_chosen_directory_is_closed_only_if_it_is_ackwise_s_own() {
+        let said = close_advice(Path::new("/srv/run"), true);
+        for word in [
+            "if it is ackwise's own, `chmod 700 /srv/run`",
+            "ACKWISE_RUN_DIR",
+        ] {
+            assert!(said.contains(word), "{said}");
+        }
+        let said = close_advice(Path::new("/run/ackwise"), false);
+        assert_eq!(said, "`chmod 700 /run/ackwise` mends that");
+    }
+
+    #[test]
     fn an_entry_has_one_holder_and_tells_what_a_killed_one_left() {
         let dir = std::env::temp_dir().join(format!("ackwise-registry-{}", std::process::id()));
         let kept = Registry::<u32>::in_dir("test", |_| true, dir.clone());
@@ -555,9 +640,10 @@ mod tests {
         let mut entry = registry.take(&key).unwrap();
         assert_eq!(entry.leftover, None);
         assert!(matches!(registry.take(&key), Err(TakeError::Held(None))));
-        assert!(registry.is_starting(&key).unwrap());
+        assert_eq!(registry.starting().unwrap(), std::slice::from_ref(&key));
+        assert!(other.starting().unwrap().is_empty());
         entry.publish(&77).unwrap();
-        assert!(!registry.is_starting(&key).unwrap());
+        assert!(registry.starting().unwrap().is_empty());
         entry.publish(&8).unwrap();
         assert!(matches!(registry.take(&key), Err(TakeError::Held(Some(8)))));
         assert_eq!(registry.list().unwrap(), [8]);
@@ -579,6 +665,36 @@ mod tests {
         assert!(registry.list().unwrap().is_empty());
         assert!(!registry.lock_path(&key).exists());
         fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// Until the next holder publishes its own, the record stays: it says what is to be restored.
+    #[test]
+    fn the_record_of_a_killed_daemon_is_not_that_of_the_next_holder() {
+        let dir = tempfile::tempdir().unwrap();
+        let registry = Registry::<u32>::in_dir("test", |_| true, dir.path().to_owned());
+        let key = Key {
+            netns: 1,
+            name: "aw-0".to_owned(),
+        };
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        fs::write(registry.lock_path(&key), "9").unwrap();
+        for _ in 0..2 {
+            assert_eq!(registry.leftovers().unwrap(), [9]);
+            let entry = registry.take(&key).unwrap();
+            assert_eq!(entry.leftover, Some(9));
+            assert!(registry.list().unwrap().is_empty());
+            assert!(registry.leftovers().unwrap().is_empty());
+            assert_eq!(registry.starting().unwrap(), std::slice::from_ref(&key));
+            assert!(matches!(registry.take(&key), Err(TakeError::Held(None))));
+            // As if this process were killed.
+            entry.leave();
+        }
+        let mut entry = registry.take(&key).unwrap();
+        entry.publish(&8).unwrap();
+        assert_eq!(registry.list().unwrap(), [8]);
+        assert!(registry.starting().unwrap().is_empty());
+        drop(entry);
+        assert!(!registry.lock_path(&key).exists());
     }
 
     #[test]

@@ -121,12 +121,12 @@ impl Report {
 }
 
 impl From<Finding> for Fact {
-    fn from(findings: Finding) -> Self {
+    fn from(finding: Finding) -> Self {
         Self {
-            kind: findings.sign.kind(),
-            hit: findings.hit,
-            of: findings.of,
-            text: findings.text,
+            kind: finding.sign.kind(),
+            hit: finding.hit,
+            of: finding.of,
+            text: finding.text,
         }
     }
 }

@@ -71,14 +71,14 @@ fn numbers_and_times() {
         &["attach", "lo", "--hold-ms", "NaN"],
         &["between 1 and 200"],
     );
-    ACKWISE.refuses(
-        &["attach", "lo", "--max-flows", "3"],
-        &["--max-flows", "64"],
-    );
-    ACKWISE.refuses(
-        &["attach", "lo", "--max-flows", "2000000"],
-        &["--max-flows", "1048576"],
-    );
+    for command in ["attach", "up"] {
+        for (flows, bound) in [("3", "64"), ("2000000", "1048576")] {
+            ACKWISE.refuses(
+                &[command, "lo", "--max-flows", flows],
+                &["--max-flows", bound],
+            );
+        }
+    }
     ACKWISE.refuses(
         &["attach", "lo", "--duration", "soon"],
         &["--duration", "a number and a unit"],

@@ -2,8 +2,10 @@
 
 mod common;
 
+use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::process::Stdio;
 use std::time::Duration;
@@ -97,6 +99,30 @@ fn no_command_takes_an_interface_that_is_not_there_for_one_without_anything() {
         assert_eq!((code, out.as_str()), (2, ""), "{command:?}: {err}");
         assert!(err.contains("no interface nosuch0"), "{command:?}: {err}");
     }
+}
+
+/// The directory may be somebody's: it stays as it is, and the message names both ways.
+#[test]
+fn a_chosen_directory_that_others_may_enter_is_refused_with_what_to_do() {
+    root();
+    let net = Net::new();
+    let directory = tempfile::tempdir().unwrap();
+    let open = Permissions::from_mode(0o755);
+    std::fs::set_permissions(directory.path(), open).unwrap();
+    let out = net
+        .in_receiver(ACKWISE.path())
+        .args(["attach", &net.iface, "--dry-run"])
+        .env("ACKWISE_RUN_DIR", directory.path())
+        .output()
+        .unwrap();
+    let Ended { code, err, .. } = Ended::of(&out);
+    assert_eq!(code, 1, "{err}");
+    let close = format!("`chmod 700 {}`", directory.path().display());
+    for word in ["if it is ackwise's own", &close, "set ACKWISE_RUN_DIR"] {
+        assert!(err.contains(word), "no {word} in {err}");
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    assert_eq!(net.programs(), 0);
 }
 
 #[test]

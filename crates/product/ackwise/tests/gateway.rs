@@ -14,6 +14,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+/// What is said of a gateway and an attachment on one interface.
+const BESIDE: &str = "has a gateway and an attachment";
+
 fn up(net: &Net, more: &[&str]) -> Child {
     let child = Command::new("ip")
         .args(["netns", "exec", &net.receiver])
@@ -126,7 +129,7 @@ fn attach_on_the_same_interface_sees_each_packet_once() {
             up(&net, &args)
         };
         let thinning = || net.attach(&["--dry-run"]);
-        let (mut child, attached) = if gateway_first {
+        let (child, attached) = if gateway_first {
             let child = gateway();
             (child, thinning())
         } else {
@@ -152,8 +155,8 @@ fn attach_on_the_same_interface_sees_each_packet_once() {
         attached.signal(Signal::SIGTERM);
         let Detached { status, err, .. } = attached.end();
         assert_eq!(status.code(), Some(0), "{err}");
-        let is_told = err.contains("has a gateway and an attachment");
-        assert_eq!(is_told, gateway_first, "{err}");
+        // A dry run withholds nothing.
+        assert!(!err.contains(BESIDE), "{err}");
         let hint = format!("ackwise gateway status {}", net.iface);
         let listed = net.run(&["status"]).out;
         assert!(listed.contains(&hint), "{listed}");
@@ -161,8 +164,41 @@ fn attach_on_the_same_interface_sees_each_packet_once() {
         let Ended { code, err, .. } = net.run(&["status", &net.iface]);
         assert!(code == 1 && err.contains(&hint), "{err}");
         kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
-        child.wait().unwrap();
+        let told = child.wait_with_output().unwrap().stderr;
+        let told = String::from_utf8_lossy(&told);
+        assert!(!told.contains(BESIDE), "{told}");
         assert_eq!(net.programs(), 0);
+    }
+}
+
+/// Whichever starts last says so, also as another user, who cannot read the registry.
+#[test]
+fn a_gateway_and_an_attachment_that_withholds_are_warned_of() {
+    root();
+    for user in [&[][..], &["--user", "nobody"]] {
+        for gateway_first in [true, false] {
+            let net = Net::new();
+            let gateway = || {
+                let args = [&[net.iface.as_str(), "--rate", "50mbit"], user].concat();
+                up(&net, &args)
+            };
+            let (child, attached) = if gateway_first {
+                let child = gateway();
+                (child, net.attach(user))
+            } else {
+                let attached = net.attach(user);
+                (gateway(), attached)
+            };
+            attached.signal(Signal::SIGTERM);
+            let Detached { status, err, .. } = attached.end();
+            assert_eq!(status.code(), Some(0), "{err}");
+            assert_eq!(err.contains(BESIDE), gateway_first, "{user:?}: {err}");
+            kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
+            let told = child.wait_with_output().unwrap().stderr;
+            let told = String::from_utf8_lossy(&told);
+            assert_eq!(told.contains(BESIDE), !gateway_first, "{user:?}: {told}");
+            assert_eq!(net.programs(), 0);
+        }
     }
 }
 

@@ -332,12 +332,12 @@ fn a_signal_has_the_file_read_and_what_takes_another_process_is_said() {
 
     file.write(&one(
         &net.iface,
-        "policy = \"tack\"\nmetrics = \"127.0.0.1:0\"\nguard = false",
+        "policy = \"tack\"\nmax_flows = 1000\nmetrics = \"127.0.0.1:0\"\nguard = false",
     ));
     let Ended { code, out, err } = net.run(&["reload", &net.iface]);
     assert_eq!(code, 1, "{err}");
     assert!(
-        out.contains("no guard; not changed: policy, metrics"),
+        out.contains("no guard; not changed: policy, max_flows, metrics"),
         "{out}"
     );
     assert!(err.contains("ackwise down"), "{err}");

@@ -7,8 +7,11 @@ mod common;
 use std::fs::File;
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -153,34 +156,87 @@ fn a_device_by_which_nothing_can_be_sent_is_refused() {
     });
 }
 
-/// A slow machine takes seconds to load the programs; `down` must not deny that one is starting.
-#[test]
-fn one_that_starts_is_waited_for_and_ended() {
-    root();
-    let net = Net::new();
+/// The lock file of an `ackwise up` on the receiver's interface.
+fn lock_file(net: &Net) -> PathBuf {
+    let Net {
+        receiver, iface, ..
+    } = net;
+    let netns = std::fs::metadata(Path::new("/run/netns").join(receiver)).unwrap();
+    let shown = must(&format!("ip -n {receiver} -o link show {iface}"));
+    let index = shown.split(':').next().unwrap();
+    Path::new("/run/ackwise").join(format!("up-{}-{index}.lock", netns.ino()))
+}
+
+/// Whether a process holds the lock of this file.
+fn is_locked(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else {
+        return false;
+    };
+    // SAFETY: a valid descriptor. The lock is free again when `file` is dropped.
+    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) != 0 }
+}
+
+/// Starts `ackwise up`, runs `ackwise down` with these arguments once it has its claim, and expects
+/// that it is ended.
+fn end_while_it_starts(net: &Net, arguments: &[&str]) {
+    let file = lock_file(net);
     let mut child = net
         .in_receiver(ACKWISE.path())
         .args(["up", &net.iface])
-        .stdin(std::process::Stdio::null())
-        .stdout(std::process::Stdio::null())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let netns = std::fs::metadata(std::path::Path::new("/run/netns").join(&net.receiver));
-    let claim = format!(
-        "up-{}-",
-        std::os::unix::fs::MetadataExt::ino(&netns.unwrap())
-    );
-    until("its claim", || {
-        let files = std::fs::read_dir("/run/ackwise").ok()?.flatten();
-        let mut names = files.map(|file| file.file_name().to_string_lossy().into_owned());
-        names.any(|name| name.starts_with(&claim)).then_some(())
-    });
-    let Ended { code, out, err } = net.run(&["down", &net.iface]);
+    until("its claim", || is_locked(&file).then_some(()));
+    let Ended { code, out, err } = net.run(&[&["down"], arguments].concat());
     let status = until("its end", || child.try_wait().unwrap());
     assert_eq!(code, 0, "{err}");
     assert!(out.contains("ended"), "{out}");
     assert_eq!(status.code(), Some(0));
     assert_eq!(net.programs(), 0);
+    assert!(!file.exists());
+}
+
+/// A slow machine takes seconds to load the programs; `down` must not deny that one is starting.
+#[test]
+fn one_that_starts_is_waited_for_and_ended() {
+    root();
+    let net = Net::new();
+    end_while_it_starts(&net, &[&net.iface]);
+    end_while_it_starts(&net, &[]);
+}
+
+/// Until the next one is attached, the record of the killed one stays. It must not be taken for a
+/// process that runs and then has ended.
+#[test]
+fn one_that_starts_after_a_killed_one_is_waited_for_and_ended() {
+    root();
+    let net = Net::new();
+    let file = lock_file(&net);
+    let name = file.file_stem().unwrap().to_str().unwrap();
+    let numbers: Vec<u64> = name
+        .split('-')
+        .filter_map(|part| part.parse().ok())
+        .collect();
+    let [netns, index] = numbers[..] else {
+        panic!("{name}");
+    };
+    // No process has this number: it is greater than any.
+    let record = json!({
+        "pid": 1 << 30,
+        "interface": net.iface,
+        "index": index,
+        "netns": netns,
+        "gateway": false,
+        "replaced": { "index": index, "found": null },
+    });
+    let mut directory = std::fs::DirBuilder::new();
+    let directory = directory.recursive(true).mode(0o700);
+    directory.create(file.parent().unwrap()).unwrap();
+    for arguments in [&[net.iface.as_str()][..], &[]] {
+        std::fs::write(&file, record.to_string()).unwrap();
+        end_while_it_starts(&net, arguments);
+    }
 }
 
 /// This takes longer than any other answer may: the machine is busy, or the process was frozen.
@@ -190,9 +246,9 @@ fn one_that_ends_late_is_waited_for() {
     let net = Net::new();
     let attached = up(&net, &[]);
     attached.signal(Signal::SIGSTOP);
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let down = scope.spawn(|| net.run(&["down", &net.iface]));
-        std::thread::sleep(Duration::from_secs(6));
+        thread::sleep(Duration::from_secs(6));
         attached.signal(Signal::SIGCONT);
         let Ended { code, out, err } = down.join().unwrap();
         assert_eq!(code, 0, "{err}");
@@ -674,10 +730,10 @@ fn acks_have_no_class_of_a_cake_that_is_gone() {
         ));
         assert_eq!(attached.next_event()["event"], "queue-replaced");
         // The programs learn of it with the next heartbeat.
-        std::thread::sleep(Duration::from_secs(1));
+        thread::sleep(Duration::from_secs(1));
         let is_done = AtomicBool::new(false);
         let bytes = content(50_000);
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             // More than the queue lets through, in the band for packets without a priority.
             scope.spawn(|| {
                 Netns::named(receiver).run(|| {
@@ -686,7 +742,7 @@ fn acks_have_no_class_of_a_cake_that_is_gone() {
                         for _ in 0..4 {
                             let _ = socket.send_to(&[0; 1200], "10.9.0.1:9");
                         }
-                        std::thread::sleep(Duration::from_millis(5));
+                        thread::sleep(Duration::from_millis(5));
                     }
                 });
             });

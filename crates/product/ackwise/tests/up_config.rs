@@ -72,9 +72,11 @@ fn the_file_says_what_arguments_leave_open() {
     root();
     let net = Net::new();
     let file = File::new(&format!(
-        "[[interface]]\nname = \"{}\"\npolicy = \"every-n:n=4\"\nmetrics = \"127.0.0.1:0\"\n",
+        "[[interface]]\nname = \"{}\"\npolicy = \"every-n:n=4\"\nmax_flows = 1000\n\
+         metrics = \"127.0.0.1:0\"\n",
         net.iface
     ));
+    let memory = |last: &Value| last["stats"]["memory"]["flows"].as_u64().unwrap();
     let up = net.start("up", "up", &["--config", file.path()]);
     assert_eq!(up.started["policy"], "every-n:n=4,warm=16");
     let notes = up.started["plan"]["notes"].to_string();
@@ -83,14 +85,24 @@ fn the_file_says_what_arguments_leave_open() {
     let page = get(&net.receiver, address);
     assert!(page.contains("ackwise_acks"), "{page}");
     up.signal(Signal::SIGTERM);
-    let Detached { status, err, .. } = up.end();
+    let Detached { status, last, err } = up.end();
     assert_eq!(status.code(), Some(0), "{err}");
+    let of_file = memory(&last);
 
-    let up = net.start("up", "up", &["--config", file.path(), "--policy", "tack"]);
+    let more = ["--policy", "tack", "--max-flows", "4000"];
+    let up = net.start(
+        "up",
+        "up",
+        &[&["--config", file.path()], &more[..]].concat(),
+    );
     let policy = up.started["policy"].as_str().unwrap();
     assert!(policy.starts_with("tack"), "{policy}");
     up.signal(Signal::SIGTERM);
-    assert_eq!(up.end().status.code(), Some(0));
+    let Detached { status, last, err } = up.end();
+    assert_eq!(status.code(), Some(0), "{err}");
+    // The default has room for 65536.
+    let of_argument = memory(&last);
+    assert!(of_file < of_argument, "{of_file} and {of_argument} bytes");
     assert_eq!(net.programs(), 0);
 }
 
@@ -373,9 +385,10 @@ fn check_says_what_a_file_asks_for() {
     assert_eq!(output["mistakes"].as_array().unwrap().len(), 1, "{out}");
     assert_eq!(output["found"][0]["file"], fine.path(), "{out}");
     assert_eq!(output["found"][0]["says"], says, "{out}");
-    let all = "[[interface]]\nname = \"lo\"\nguard = \"10 min\"\nmetrics = \"127.0.0.1:9478\"\nuser = \"nobody\"\n";
+    let all = "[[interface]]\nname = \"lo\"\nguard = \"10 min\"\nmax_flows = 1000\nmetrics = \"127.0.0.1:9478\"\nuser = \"nobody\"\n";
     let Ended { out, .. } = run(&["check", File::new(all).path()]);
-    let says = "lo (adaptive; guarded every 600 s; metrics on 127.0.0.1:9478; as the user nobody)";
+    let says = "lo (adaptive; guarded every 600 s; at most 1000 flows; metrics on 127.0.0.1:9478; \
+                as the user nobody)";
     assert!(out.contains(says), "{out}");
 }
 
@@ -444,6 +457,7 @@ fn mistakes_are_said_with_their_place() {
             &["up", "--all", "--metrics", "127.0.0.1:1"],
             "cannot be used with",
         ),
+        (&["up", "--all", "--max-flows", "64"], "cannot be used with"),
         (&["up", "--all", "--no-guard"], "cannot be used with"),
         (
             &["up", "lo", "--guard", "--no-guard"],
@@ -455,6 +469,22 @@ fn mistakes_are_said_with_their_place() {
         assert_eq!(code, 2, "{args:?}: {err}");
         assert!(err.contains(says), "{args:?}: {err}");
     }
+}
+
+/// The gateway's queue tracks no flows: an argument for that is refused, and a file may be for
+/// another queue.
+#[test]
+fn the_gateway_s_queue_has_no_maximum_of_flows() {
+    let file = File::new("[[interface]]\nname = \"lo\"\nmax_flows = 1000\n");
+    let gateway = ["--router", "--up", "5mbit", "--queue", "gateway"];
+    let explain = ["up", "lo", "--explain", "--config", file.path()];
+    let Ended { code, out, err } = ACKWISE.run(&[&explain[..], &gateway].concat());
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("max_flows of the file are not used"), "{out}");
+    let more = ["--max-flows", "64"];
+    let Ended { code, err, .. } = ACKWISE.run(&[&explain[..], &gateway, &more].concat());
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("--max-flows is for a policy"), "{err}");
 }
 
 /// The packaged example is a valid configuration.

@@ -219,7 +219,7 @@ const CASES = {
 			[ 'lan0', 'every-n:n=4,warm=16dry run: nothing is withheld, the numbers show what would be', '1 min 15 s',
 				'10', '5', '0', '50.0 %5 ACKs', '–' ],
 			[ 'wwan0', 'tackpaused: every ACK passesattached by clsact: this kernel has no tcx', '2 d 07 h', '0', '0', '0',
-				'–0 ACKs', '640.0 kbit/shalted: someone has replaced the queuelink rate not measured yetbetween 100.0 kbit/s and 1.000 Gbit/s' ],
+				'–0 ACKs', '640.0 kbit/shalted: someone has replaced the queuelink rate not known nowbetween 100.0 kbit/s and 1.000 Gbit/s' ],
 			[ 'gone0', 'none', 'its process does not answer: Connection refused' ]
 		], 'rows');
 		same(router.world.executed, [ STATUS ], 'programs');
@@ -279,7 +279,7 @@ const CASES = {
 
 		one.stats = { uptime_s: null, acks: 'many', measured_rate: { state: 'dreaming', link_bps: null } };
 		await routerOf({ programs: { [STATUS]: answer({ attachments: [ one ] }) } }).open('status');
-		same(rows()[0].slice(2), [ '–', '–', '–', '–', '–– ACKs', '–dreaminglink rate not measured yetbetween – and –' ], 'row');
+		same(rows()[0].slice(2), [ '–', '–', '–', '–', '–– ACKs', '–dreaminglink rate not known nowbetween – and –' ], 'row');
 	},
 
 	async 'text from outside stays text'() {

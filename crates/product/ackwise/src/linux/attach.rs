@@ -30,6 +30,9 @@ pub fn attach(args: &AttachArgs, format: Format) -> anyhow::Result<()> {
         true => Prepared::new(options.clone()),
         false => Prepared::checked(options.clone()),
     }?;
+    // The registry cannot be read any more once this process is another user's.
+    let is_beside_gateway =
+        !options.dry_run && ackwise_gateway::control::is_running(&options.ifname)?;
     // Also before any thread, since threads inherit the privileges of this one.
     let prepared = prepared.drop_privileges(args.thin.user.as_deref())?;
     let server = listener.map(|listener| shared.serve(listener));
@@ -37,7 +40,7 @@ pub fn attach(args: &AttachArgs, format: Format) -> anyhow::Result<()> {
     shared.set(prepared.start()?);
     let stats = shared.stats()?;
 
-    if ackwise_gateway::control::status(&options.ifname).is_ok() {
+    if is_beside_gateway {
         tracing::warn!("{}", beside_attach(&options.ifname));
     }
     supervisor.ready(&format!("{} on {}", options.policy.brief(), options.ifname));

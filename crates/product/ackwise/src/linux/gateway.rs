@@ -150,6 +150,8 @@ fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
     let listener = listen_if_requested(args.metrics, args.config.as_deref(), config.metrics)?;
     let started = Instant::now();
     let mut prepared = Prepared::new(config.clone(), args.attach_mode.into())?;
+    // The registry cannot be read any more once this process is another user's.
+    let is_thinned = is_thinned(&config.interface)?;
     // Also before any thread, since threads inherit the privileges of this one.
     prepared.drop_privileges(args.user.as_deref())?;
     let shared = SharedDaemon::default();
@@ -166,8 +168,7 @@ fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
         rate(config.rate_bps)
     );
     supervisor.ready(&what);
-    let is_attached = ackwise_datapath::control::holder(&config.interface).is_ok();
-    for doubt in doubts(&config.interface, config.rate_bps, is_attached) {
+    for doubt in doubts(&config.interface, config.rate_bps, is_thinned) {
         tracing::warn!("{doubt}");
     }
     if format == Format::Json {
@@ -209,10 +210,19 @@ fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
     ended.map(|_| ()).map_err(Into::into)
 }
 
+/// Whether ACKs are withheld on this interface. A dry run withholds none.
+fn is_thinned(interface: &str) -> Result<bool, ackwise_datapath::Error> {
+    match ackwise_datapath::control::holder(interface) {
+        Ok(holder) => Ok(!holder.dry_run),
+        Err(ackwise_datapath::Error::NotAttached(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// What speaks against a gateway here. It runs all the same.
-fn doubts(interface: &str, rate_bps: u64, is_attached: bool) -> Vec<String> {
+fn doubts(interface: &str, rate_bps: u64, is_thinned: bool) -> Vec<String> {
     let mut doubts = Vec::new();
-    if is_attached {
+    if is_thinned {
         doubts.push(beside_attach(interface));
     }
     if rate_bps > GATEWAY_MAX_BPS {

@@ -352,10 +352,10 @@ mod tests {
 
     #[test]
     fn a_page_that_panics_takes_no_place_from_others() {
-        let request = AtomicUsize::new(0);
+        let requests = AtomicUsize::new(0);
         let page: Arc<Page> = Arc::new(move |_| {
             assert!(
-                request.fetch_add(1, Ordering::Relaxed) > MAX_CONCURRENT,
+                requests.fetch_add(1, Ordering::Relaxed) > MAX_CONCURRENT,
                 "for this test"
             );
             Ok("a_metric 1\n# EOF\n".into())

@@ -11,7 +11,7 @@ use ackwise_cli::{Format, text};
 use ackwise_netdev::daemon::{Daemon, Ended, Supervisor};
 use ackwise_netdev::privileges::{PrivilegedOps, User, drop_all};
 use ackwise_probe::{Client, Error, INTERVALS, Report, Server};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use serde::Serialize;
 use serde_json::json;
 
@@ -114,8 +114,24 @@ struct Serving {
     flows: u16,
 }
 
-/// The thread that serves. It has no counters.
-struct Partner(JoinHandle<()>);
+/// The thread that serves. It has no counters, and ends only by a panic.
+struct Partner(JoinHandle<Infallible>);
+
+impl Partner {
+    /// Fails if the thread has ended.
+    fn check_serves(self) -> anyhow::Result<()> {
+        if !self.0.is_finished() {
+            return Ok(());
+        }
+        match self.0.join() {
+            Ok(never) => match never {},
+            Err(_) => bail!(
+                "the thread that serves has failed, and its message is above\n  start `ackwise \
+                 probe --serve` again, and report this"
+            ),
+        }
+    }
+}
 
 impl Daemon for Partner {
     type Stats = ();
@@ -155,15 +171,16 @@ fn serve(args: &ProbeArgs, format: Format) -> anyhow::Result<()> {
     supervisor.ready(&format!("serving on {address}"));
     // The thread waits for clients, and ends with the process.
     let outcome = supervisor.run(&partner, None, |(), (), _| String::new(), None)?;
-    let why = reason(outcome, "ackwise probe");
     supervisor.stopping();
+    partner.check_serves()?;
+    let why = reason(outcome, "ackwise probe");
     match format {
         Format::Json => text::print(&format!("{}\n", json!({ "event": "ended", "why": why }))),
         Format::Text => text::print(&format!("ended ({why})\n")),
     }
 }
 
-fn serve_all(mut server: Server) {
+fn serve_all(mut server: Server) -> Infallible {
     loop {
         match server.serve() {
             Ok(client) => tracing::info!("{client} has probed"),
@@ -227,6 +244,27 @@ mod tests {
     use clap::Args;
 
     use super::*;
+
+    #[test]
+    fn a_thread_that_panics_is_no_success() {
+        let failed = Partner(std::thread::spawn(|| panic!("for this test")));
+        while failed.ended().is_none() {
+            std::thread::yield_now();
+        }
+        let error = failed.check_serves().unwrap_err().to_string();
+        assert!(
+            error.contains("the thread that serves has failed"),
+            "{error}"
+        );
+        let (end, ended) = std::sync::mpsc::channel::<Infallible>();
+        let serves = Partner(std::thread::spawn(move || match ended.recv() {
+            Ok(never) => match never {},
+            Err(_) => panic!("the end of this test"),
+        }));
+        assert!(serves.ended().is_none());
+        serves.check_serves().unwrap();
+        drop(end);
+    }
 
     #[test]
     fn slow_paths_get_slow_flows() {

@@ -143,8 +143,8 @@ pub fn down(args: &DownArgs, format: Format) -> anyhow::Result<()> {
         None => match &control::list()?[..] {
             [only] => end(only)?,
             [] => anyhow::bail!("there is no tunnel in this network namespace"),
-            per_daemon => {
-                let what = format!("several tunnels are running: {}", per_daemon.join(", "));
+            devices => {
+                let what = format!("several tunnels are running: {}", devices.join(", "));
                 return Err(BadInput::new(what)
                     .hint("name one: `ackwise tunnel down DEVICE`")
                     .into());

@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use ackwise_cli::time::duration;
+use clap::builder::RangedI64ValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 
 /// What to do.
@@ -36,7 +37,7 @@ pub enum Command {
     Ask(ask::AskArgs),
     /// Show what is attached, with its counters
     Status(StatusArgs),
-    /// Watch live: rates, ACKs saved, and the reasons, flows, queues and round-trip times
+    /// Watch live: rates, ACKs saved and why others were not, flows, queues, round-trip times
     #[command(after_help = top::HELP)]
     Top(top::TopArgs),
     /// Test with an experiment on live traffic whether thinning helps here
@@ -94,7 +95,7 @@ pub struct ThinArgs {
     pub matches: Vec<String>,
 
     /// Maximum number of flows to track; a new one replaces the least recently seen
-    #[arg(long, default_value_t = 65_536, value_name = "N", value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
+    #[arg(long, default_value_t = 65_536, value_name = "N", value_parser = max_flows())]
     pub max_flows: u32,
 
     /// How the BPF program is attached: by a tcx link, or by a filter of the clsact qdisc
@@ -105,6 +106,11 @@ pub struct ThinArgs {
     /// starts the command]
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
+}
+
+/// Accepts a number of flows.
+pub fn max_flows() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(64..=1_048_576)
 }
 
 /// `ackwise attach`.

@@ -9,8 +9,8 @@ use ackwise_config::interfaces::UplinkQueue;
 use ackwise_config::uplink::UplinkRate;
 use clap::{Args, ValueEnum};
 
-use super::AttachMode;
 use super::ab::GuardArgs;
+use super::{AttachMode, max_flows};
 
 /// The file that `ackwise up` reads if no other file is named.
 pub const CONFIG: &str = "/etc/ackwise/ackwise.toml";
@@ -36,7 +36,7 @@ pub struct UpArgs {
     /// Set up every interface of the configuration file, each in a process of its own
     #[arg(long, conflicts_with_all = [
         "interface", "rate", "overhead", "router", "queue", "policy", "guard", "guard_block", "no_guard",
-        "metrics", "attach_mode", "user",
+        "max_flows", "metrics", "attach_mode", "user",
     ])]
     pub all: bool,
 
@@ -79,6 +79,11 @@ pub struct UpArgs {
     /// Do not check every five minutes whether the policy harms, and keep it on even if it does
     #[arg(long, conflicts_with_all = ["guard", "guard_block"])]
     pub no_guard: bool,
+
+    /// Maximum number of flows to track; a new one replaces the least recently seen. Fewer take less
+    /// memory [default: 65536]
+    #[arg(long, value_name = "N", value_parser = max_flows())]
+    pub max_flows: Option<u32>,
 
     /// Serve Prometheus metrics on this address; port 0 takes any free port
     #[arg(long, value_name = "ADDR:PORT")]

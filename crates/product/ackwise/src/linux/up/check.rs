@@ -52,6 +52,11 @@ fn one(interface: &Interface) -> String {
         }
         Some(Guard::On) | None => {}
     }
+    with.extend(
+        interface
+            .max_flows
+            .map(|flows| format!("at most {flows} flows")),
+    );
     with.extend(interface.metrics.map(|it| format!("metrics on {it}")));
     let user = interface.user.as_ref();
     with.extend(user.map(|user| format!("as the user {user}")));

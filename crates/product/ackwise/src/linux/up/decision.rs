@@ -181,7 +181,7 @@ fn role(facts: &Facts, uplink: &UplinkRequest) -> (Role, String) {
             format!("{interface} is a port of a bridge, so ACKs of other hosts leave here");
         return (Role::Router, reason);
     }
-    match (facts.forwards.any(), facts.default_route.exists()) {
+    match (facts.forwards.any(), facts.default_route.is_here()) {
         (true, true) => {
             let reason =
                 format!("this box forwards, and its default route is on {interface}, its uplink");

@@ -39,11 +39,7 @@ struct Done {
 /// Ends one `ackwise up`, or all of this network namespace.
 pub fn down(args: &DownArgs, format: Format) -> anyhow::Result<()> {
     let netns = netns_inode().context("reading the network namespace's inode")?;
-    if let Some(name) = &args.interface
-        && let Some(index) = ifreq::index_of(name)
-    {
-        wait_started(name, index)?;
-    }
+    wait_started(netns, args.interface.as_deref())?;
     let running = registry().list()?.into_iter().map(|record| (record, true));
     let left = registry().leftovers()?.into_iter().map(|it| (it, false));
     let index = args.interface.as_deref().and_then(ifreq::index_of);
@@ -89,15 +85,27 @@ pub fn down(args: &DownArgs, format: Format) -> anyhow::Result<()> {
     ended.finish()
 }
 
-/// Waits until an `ackwise up` that has claimed the interface is in the registry, where it can be
-/// told to end, or has ended.
-fn wait_started(name: &str, index: u32) -> anyhow::Result<()> {
+/// Waits until each `ackwise up` that has claimed this interface, or any of this network namespace,
+/// is in the registry, where it can be told to end, or has ended.
+fn wait_started(netns: u64, interface: Option<&str>) -> anyhow::Result<()> {
+    let index = interface.and_then(ifreq::index_of);
+    let is_meant = |key: &Key| match (interface, index) {
+        (Some(_), Some(index)) => key.name == index.to_string(),
+        (Some(_), None) => false,
+        (None, _) => true,
+    };
     let began = Instant::now();
-    while registry().is_starting(&Key::here(&index.to_string())?)? {
+    let mut starting = registry().starting()?;
+    starting.retain(|key| key.netns == netns && is_meant(key));
+    while let Some(key) = starting.first() {
         if began.elapsed() > STOP_TIMEOUT {
+            let name = key.name.parse().ok().and_then(ifreq::name_at);
+            let name = name.unwrap_or_else(|| format!("(interface {})", key.name));
             bail!("`ackwise up {name}` is still starting\n  try again, or end its process");
         }
         std::thread::sleep(POLL_INTERVAL);
+        let still = registry().starting()?;
+        starting.retain(|key| still.contains(key));
     }
     Ok(())
 }

@@ -12,10 +12,9 @@ use serde::Serialize;
 
 use super::{Record, registry};
 
-/// Where a kernel with a JIT for BPF programs says whether that is on.
+/// Where a kernel with a JIT for BPF programs says in the initial network namespace whether that is
+/// on.
 const JIT_SWITCH: &str = "/proc/sys/net/core/bpf_jit_enable";
-/// Where the kernel says what it has.
-const SYSFS: &str = "/sys/kernel";
 
 /// The state of an interface and its surroundings.
 #[derive(Debug, Clone, Serialize)]
@@ -113,7 +112,8 @@ pub struct Kernel {
 }
 
 impl DefaultRoute {
-    pub fn exists(&self) -> bool {
+    /// Whether one leads through the interface.
+    pub fn is_here(&self) -> bool {
         self.v4 || self.v6
     }
 }
@@ -189,7 +189,7 @@ impl Facts {
     pub fn predict(name: &str) -> Result<Self, Netdev> {
         let mut facts = Self::gather(name)?;
         facts.kernel.lacks = lacks(
-            Path::new(SYSFS),
+            Path::new(kernel::SYSFS),
             Path::new(JIT_SWITCH).exists(),
             kernel::version(),
         );
@@ -246,17 +246,17 @@ impl Root {
     }
 }
 
-/// Returns what the kernel lacks for the programs that thin ACKs. `sysfs` is its directory about
-/// itself; `has_jit` says whether it has a JIT for BPF programs.
+/// Returns what the kernel is known to lack for the programs that thin ACKs. `sysfs` is its directory
+/// about itself; `has_jit` says whether it is known to have a JIT for BPF programs.
 fn lacks(sysfs: &Path, has_jit: bool, version: Option<(u32, u32)>) -> Option<&'static str> {
     // bpf_loop() came with Linux 5.17. Whether an older kernel has it as well is for root to ask.
     let is_old = version.is_some_and(|version| version < (5, 17));
     if is_old && let Some(helper) = missing_helper() {
         return Some(helper);
     }
-    // Without sysfs, or if a container hides the directory's content, this is not known.
-    let has_no_types = sysfs.is_dir() && !sysfs.join("btf").exists();
-    // A kernel for virtual time (User Mode Linux) has no JIT, and is patched to need no types.
+    let has_no_types = kernel::has_types(sysfs) == Some(false);
+    // A kernel for virtual time (User Mode Linux) has no JIT, and is patched to need no types. Other
+    // network namespaces than the initial one do not show a JIT, so there this is not known.
     (has_no_types && has_jit).then_some("types of its own (BTF)")
 }
 
@@ -405,6 +405,9 @@ mod tests {
     fn a_kernel_without_types_is_known_by_its_sysfs() {
         let dir = tempfile::tempdir().unwrap();
         let new = Some((6, 12));
+        // A container hides what the directory has.
+        assert_eq!(lacks(dir.path(), true, new), None);
+        std::fs::create_dir(dir.path().join("mm")).unwrap();
         assert_eq!(lacks(dir.path(), true, new), Some("types of its own (BTF)"));
         assert_eq!(lacks(dir.path(), false, new), None);
         assert_eq!(lacks(&dir.path().join("missing"), true, new), None);
@@ -420,7 +423,7 @@ mod tests {
         };
         let here = default_route(&routes, 7);
         assert!(here.v4 && !here.v6 && here.elsewhere.is_empty());
-        assert!(!default_route(&routes, 8).exists());
+        assert!(!default_route(&routes, 8).is_here());
     }
 
     #[test]
@@ -433,7 +436,7 @@ mod tests {
     #[test]
     fn the_loopback_interface_is_found_and_another_is_not() {
         let facts = Facts::gather("lo").unwrap();
-        assert!(!facts.default_route.exists() && facts.queue.owner == Owner::Kernel);
+        assert!(!facts.default_route.is_here() && facts.queue.owner == Owner::Kernel);
         assert!(matches!(
             Facts::gather("nosuch0"),
             Err(Netdev::NoInterface(_))

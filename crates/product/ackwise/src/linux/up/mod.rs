@@ -135,10 +135,11 @@ fn plan(facts: &Facts, settings: &Settings) -> anyhow::Result<Plan> {
             format!("leave {option} out; `ackwise gateway status --format json` has its counters");
         return Err(BadInput::new(what).hint(hint).into());
     }
-    let described = settings.file.is_some()
-        && settings.policy.to_string() != settings::default_policy().to_string();
-    if described {
-        let note = "policy and guard of the file are not used: the gateway's queue has no policy";
+    let is_default = settings.policy.to_string() == settings::default_policy().to_string()
+        && settings.max_flows.is_none();
+    if settings.file.is_some() && !is_default {
+        let note = "policy, guard and max_flows of the file are not used: the gateway's queue has \
+                    no policy";
         plan.notes.push(note.to_owned());
     }
     Ok(plan)
@@ -238,6 +239,9 @@ impl Run<'_> {
             Role::Router | Role::Inside => Position::Router,
         };
         options.attach = self.args.attach_mode.into();
+        if let Some(flows) = self.settings.max_flows {
+            options.max_flows = flows;
+        }
         // A shaping cake is where packets wait, and it separates flows. A cake at a measured rate
         // does not shape until that rate is known.
         let root = self.facts.queue.root.as_ref();

@@ -110,6 +110,7 @@ impl Reloader {
             ("overhead", now.uplink.overhead != wanted.uplink.overhead),
             ("router", now.uplink.router != wanted.uplink.router),
             ("queue", now.uplink.queue != wanted.uplink.queue),
+            ("max_flows", now.max_flows != wanted.max_flows),
             ("metrics", now.metrics_address() != wanted.metrics_address()),
             ("user", now.user != wanted.user),
         ];

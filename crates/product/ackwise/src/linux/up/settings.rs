@@ -21,6 +21,8 @@ pub struct Settings {
     pub uplink: UplinkRequest,
     pub policy: Config,
     pub guard: GuardArgs,
+    /// The maximum number of flows to track, if it was given.
+    pub max_flows: Option<u32>,
     /// The policy option that was given, if any: the gateway's queue has no policy.
     pub wants: Option<&'static str>,
     pub metrics: Option<Metrics>,
@@ -108,7 +110,7 @@ impl Settings {
             return Err(BadInput::new(what).hint(has).into());
         }
         let policy = match (&args.policy, &file, described) {
-            (Some(uplink), ..) => in_the_datapath(uplink)?,
+            (Some(text), ..) => in_the_datapath(text)?,
             (None, Some(file), Some(interface)) => policy_of(file, interface)?,
             (None, ..) => default_policy(),
         };
@@ -116,6 +118,7 @@ impl Settings {
         let wants = [
             ("--policy", args.policy.is_some()),
             ("--guard", args.guard.guard.is_some()),
+            ("--max-flows", args.max_flows.is_some()),
         ];
         let uplink = UplinkRequest {
             rate: args.rate.or(described.and_then(|it| it.up)),
@@ -135,6 +138,7 @@ impl Settings {
             uplink,
             policy,
             guard,
+            max_flows: args.max_flows.or(described.and_then(|it| it.max_flows)),
             wants: wants.iter().find(|(_, is)| *is).map(|(name, _)| *name),
             metrics: metrics(args, file.as_ref(), described),
             user: args

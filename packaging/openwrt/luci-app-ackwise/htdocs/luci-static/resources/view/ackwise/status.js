@@ -9,7 +9,7 @@ const EVERY_S = 5;
 const UNKNOWN = '–';
 
 const STATES = {
-	'blind': _('nothing to measure yet'),
+	'blind': _('nothing to measure'),
 	'idle': _('little to send'),
 	'growing': _('growing'),
 	'following': _('following')
@@ -70,7 +70,7 @@ function queue(measured) {
 	return [
 		rate(measured.rate_bps),
 		(halted != null ? HALTED[halted] || `${_('halted')}: ${halted}` : STATES[state] || String(state)),
-		measured.link_bps == null ? _('link rate not measured yet') : `${_('link')} ${rate(measured.link_bps)}`,
+		measured.link_bps == null ? _('link rate not known now') : `${_('link')} ${rate(measured.link_bps)}`,
 		`${_('between')} ${rate(measured.min_bps)} ${_('and')} ${rate(measured.max_bps)}`
 	];
 }
