@@ -6,6 +6,9 @@ use serde::Serialize;
 
 use crate::linux::rates::rate;
 
+/// Data at a lower rate are those of an idle line: keep-alives and the like.
+const NOTICEABLE_BPS: u64 = 10_000;
+
 /// The setup, for readers of the report.
 #[derive(Debug, Clone, Serialize)]
 pub struct Setup {
@@ -73,10 +76,22 @@ pub fn sentence(report: &Report) -> String {
         Verdict::NoDifference => {
             format!("{policy} makes no difference larger than {difference} % here.")
         }
-        Verdict::Undecided => {
-            "Not known yet: it takes more pairs, longer blocks or more traffic.".to_owned()
-        }
+        Verdict::Undecided => match idle_rate(&report.blocks) {
+            Some(most) => format!(
+                "Not known: there was no traffic to compare. No block had more than {} of data; start \
+                 a transfer, or choose a busier time.",
+                rate(most)
+            ),
+            None => "Not known yet: it takes more pairs, longer blocks or more traffic.".to_owned(),
+        },
     }
+}
+
+/// The highest rate of data in a block, bit/s, if no block had a noticeable one.
+fn idle_rate(blocks: &[Outcome]) -> Option<u64> {
+    let rates = blocks.iter().map(|block| block.data_bytes_per_s * 8.0);
+    let most = rates.reduce(f64::max)? as u64;
+    (most < NOTICEABLE_BPS).then_some(most)
 }
 
 /// The medians of the blocks with and without the policy.
@@ -205,6 +220,27 @@ mod tests {
 
     fn verdict(on: (f64, f64, f64), off: (f64, f64, f64)) -> Verdict {
         report(&setup(), &blocks(on, off), String::new()).verdict
+    }
+
+    #[test]
+    fn an_idle_line_is_called_idle() {
+        let told = |data: f64| {
+            let report = report(
+                &setup(),
+                &[block(Block::On, data, 0.0, 40.0)],
+                String::new(),
+            );
+            assert_eq!(report.verdict, Verdict::Undecided);
+            sentence(&report)
+        };
+        assert!(
+            told(100.0).contains("no traffic to compare"),
+            "{}",
+            told(100.0)
+        );
+        assert!(told(1e6).contains("more pairs"), "{}", told(1e6));
+        let report = report(&setup(), &[], String::new());
+        assert!(sentence(&report).contains("more pairs"));
     }
 
     #[test]
