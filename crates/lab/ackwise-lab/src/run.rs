@@ -245,7 +245,7 @@ fn check_complete(report: &Report, wanted: usize, stopped: bool) -> anyhow::Resu
 /// Shows the result of an earlier run.
 pub fn report(args: &ReportArgs, format: Format) -> anyhow::Result<()> {
     let inputs = match &args.merge {
-        Some(directory) => shards::results(directory),
+        Some(directory) => shards::results(directory)?,
         None => args.result.iter().cloned().collect(),
     };
     check_outputs(args.output.as_deref(), &args.render, &inputs)?;
