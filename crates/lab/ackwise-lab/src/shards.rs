@@ -53,8 +53,9 @@ pub fn run(
         Some(shard) => shard.of(only),
         None => only,
     };
+    let mine: HashSet<&str> = mine.iter().map(String::as_str).collect();
     let mut wanted = all.clone();
-    wanted.retain(|run| mine.contains(&run.id));
+    wanted.retain(|run| mine.contains(run.id.as_str()));
     let runs = wanted.len();
     let missing: Vec<String> = store
         .missing(&set, wanted)
