@@ -145,16 +145,26 @@ fn no_trace_and_no_stored_result_is_overwritten() {
     let scenarios = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../scenarios");
     let text = fs::read_to_string(format!("{scenarios}/first-look.toml")).unwrap();
     let (scenario, results) = (path("s.toml"), path("results"));
-    let arm =
-        "[[arm]]\nname = \"varying\"\nchange = { link.x.up.rate = { trace = \"t.trace\" } }\n";
-    fs::write(&scenario, format!("{text}\n{arm}")).unwrap();
+    let arm = "[[arm]]\nname = \"varying\"\nchange = ";
+    let named = [
+        format!("{arm}{{ link.x.up.rate = {{ trace = \"t.trace\" }} }}"),
+        format!("{arm}{{ \"link.x.up.rate.trace\" = \"t.trace\" }}"),
+        "[sweep]\n\"link.x.up.rate.trace\" = [\"s.trace\", \"t.trace\"]".to_owned(),
+        "[sweep.draw]\nlink.x.up.rate.trace.choice = [\"s.trace\", \"t.trace\"]".to_owned(),
+        "[sweep.draw]\nday = { choice = [\"s.trace\", \"t.trace\"] }".to_owned(),
+    ];
     fs::write(path("t.trace"), "kept").unwrap();
     let trace = path("t.trace");
-    for option in ["--output", "--html", "--parquet"] {
-        LAB.refuses(
-            &["run", &scenario, option, &trace],
-            &["t.trace: it is what is read"],
-        );
+    for named in named {
+        // No table may be there twice.
+        let text = text.replace("[sweep]", "[other]");
+        fs::write(&scenario, format!("{text}\n{named}\n")).unwrap();
+        for option in ["--output", "--html", "--parquet"] {
+            LAB.refuses(
+                &["run", &scenario, option, &trace],
+                &["t.trace: it is what is read"],
+            );
+        }
     }
     assert_eq!(fs::read_to_string(&trace).unwrap(), "kept");
 
