@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, outputs, text};
 use ackwise_radio::scenario::RadioReport;
-use ackwise_report::{AgreementResult, TableOptions};
+use ackwise_report::{AgreementResult, DRAWS_CSV, TableOptions};
 use ackwise_scenario::record::Report;
 use ackwise_scenario::{Engine, Filter, Scenario, ScenarioError};
 use anyhow::{Context as _, bail};
@@ -317,7 +317,7 @@ fn files(report: &Report, render: &RenderArgs, writer: &mut Writer) {
                 writer.file(&dir.join("draws.csv"), || Ok(rows));
             }
             // Those of an earlier experiment do not belong to these runs.
-            Ok(None) => writer.remove(&dir.join("draws.csv")),
+            Ok(None) => writer.remove(&dir.join("draws.csv"), &DRAWS_CSV),
             Err(error) => writer.take(Err(error.into())),
         }
     }

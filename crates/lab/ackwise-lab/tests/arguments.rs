@@ -109,10 +109,24 @@ fn no_file_is_overwritten_and_no_option_ignored() {
     // The draws of another experiment do not stay beside other runs.
     let tables = path("csv");
     fs::create_dir(&tables).unwrap();
-    fs::write(path("csv/draws.csv"), "of another experiment").unwrap();
+    let radio = format!("{scenarios}/papers/ayadi-2013/chain.toml");
+    let few = ["--seed", "1", "--arm", "tcp", "--csv", &tables];
+    for command in [
+        &["report", &record, "--csv", &tables][..],
+        &[&["run", &radio], &few[..]].concat(),
+    ] {
+        let draws = "line,draw,cc,seed,arm,score,value,to_best,drawn\n";
+        fs::write(path("csv/draws.csv"), draws).unwrap();
+        let Ended { code, err, .. } = LAB.run(command);
+        assert_eq!(code, 0, "{err}");
+        assert!(!fs::exists(path("csv/draws.csv")).unwrap());
+        assert!(fs::exists(path("csv/runs.csv")).unwrap());
+    }
+    assert!(!fs::exists(path("csv/series.csv")).unwrap());
+    // Somebody's own table stays.
+    fs::write(path("csv/draws.csv"), "day,card\n").unwrap();
     assert_eq!(LAB.run(&["report", &record, "--csv", &tables]).code, 0);
-    assert!(!fs::exists(path("csv/draws.csv")).unwrap());
-    assert!(fs::exists(path("csv/runs.csv")).unwrap());
+    assert!(fs::exists(path("csv/draws.csv")).unwrap());
     LAB.refuses(
         &["report", &record, "--html", &record],
         &["r.json", "is what is read"],
