@@ -445,6 +445,13 @@ fn check_arguments(args: &RunArgs) -> Result<(), BadInput> {
         return Err(BadInput::new("--kernel is for runs in virtual time")
             .hint("add `--on virtual`, or leave it out"));
     }
+    let limits = args.max_events.or(args.max_memory).is_some();
+    if limits && !engines.contains(&Some(Engine::Sim)) {
+        return Err(
+            BadInput::new("--max-events and --max-memory are for runs on the simulator")
+                .hint("leave them out, or add `--on sim`"),
+        );
+    }
     let keeps = args.into.is_some() || render.parquet.is_some();
     if keeps && radio::is_meant(&args.scenario) {
         let file = args.scenario.display();

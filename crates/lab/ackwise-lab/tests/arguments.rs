@@ -132,7 +132,12 @@ fn no_file_is_overwritten_and_no_option_ignored() {
         &["r.json", "is what is read"],
     );
     assert_eq!(fs::read_to_string(&record).unwrap(), written);
-    let refused: [(&[&str], &str); 7] = [
+    let refused: [(&[&str], &str); 9] = [
+        (
+            &["--on", "virtual", "--max-events", "9"],
+            "on the simulator",
+        ),
+        (&["--on", "live", "--max-memory", "9"], "on the simulator"),
         (&["--output", "-"], "/dev/stdout"),
         (&["--html", &other, "--output", &other], "two outputs"),
         (&["--shard", "1/2", "--output", &other], "--shard"),
