@@ -81,9 +81,10 @@ impl Connection {
     }
 
     /// Whether a SYN begins another connection between the same ports: this one has ended or had
-    /// data, and the SYN is no repetition.
+    /// data or ACKs, and the SYN is no repetition. A capture of one direction may have only ACKs.
     fn is_before(&self, s: &Segment, from: usize) -> bool {
-        let used = self.ended || self.directions.iter().any(|it| it.counts.data_packets > 0);
+        let is_used = |it: &DataDirection| it.counts.data_packets > 0 || it.counts.acks > 0;
+        let used = self.ended || self.directions.iter().any(is_used);
         used && opens(s) && self.initial[from] != Some(s.seq())
     }
 }

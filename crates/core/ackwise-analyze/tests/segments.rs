@@ -140,3 +140,19 @@ fn connections_on_the_same_ports_are_counted_one_by_one() {
     all.insert(0, syn(99));
     assert_eq!(analyzed(&all).connections, 1);
 }
+
+/// A capture of the direction of the ACKs has no data, and the FIN of one end.
+#[test]
+fn connections_on_the_same_ports_are_separate_without_their_data() {
+    const FIN: u8 = 1;
+    let connection = |number: u32| {
+        let mut all = vec![(packet(false, number, 0, SYN, 0), 0)];
+        all.extend((1..=20).map(|n| (packet(false, number + 1, 1 + n * 1448, ACK, 0), 0)));
+        all.push((packet(false, number + 1, 28_961, ACK | FIN, 0), 0));
+        all
+    };
+    let found = analyzed(&[7, 8, 9].map(connection).concat());
+    assert_eq!(found.connections, 3);
+    let acks: Vec<_> = found.flows.iter().map(|flow| flow.acks).collect();
+    assert_eq!(acks, [20, 20, 20]);
+}

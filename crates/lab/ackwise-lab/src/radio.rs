@@ -8,7 +8,8 @@ use ackwise_cli::{Format, text};
 use ackwise_config::Source;
 use ackwise_radio::RadioOptions;
 use ackwise_radio::scenario::{RadioReport, RadioScenario};
-use ackwise_report::TableOptions;
+use ackwise_report::{DRAWS_CSV, TableOptions};
+use ackwise_scenario::tables::SERIES_CSV;
 use ackwise_scenario::{Engine, Filter, ScenarioError};
 use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -130,6 +131,9 @@ pub fn show(
     writer.page(render, || ackwise_radio::html(report));
     if let Some(dir) = &render.csv {
         writer.file(&dir.join("runs.csv"), || Ok(report.runs_csv()?));
+        // Those of an earlier experiment do not belong to these runs.
+        writer.remove(&dir.join("series.csv"), &SERIES_CSV);
+        writer.remove(&dir.join("draws.csv"), &DRAWS_CSV);
     }
     writer.end()
 }

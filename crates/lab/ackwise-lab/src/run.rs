@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, outputs, text};
 use ackwise_radio::scenario::RadioReport;
-use ackwise_report::{AgreementResult, TableOptions};
+use ackwise_report::{AgreementResult, DRAWS_CSV, TableOptions};
 use ackwise_scenario::record::Report;
 use ackwise_scenario::{Engine, Filter, Scenario, ScenarioError};
 use anyhow::{Context as _, bail};
@@ -245,7 +245,7 @@ fn check_complete(report: &Report, wanted: usize, stopped: bool) -> anyhow::Resu
 /// Shows the result of an earlier run.
 pub fn report(args: &ReportArgs, format: Format) -> anyhow::Result<()> {
     let inputs = match &args.merge {
-        Some(directory) => shards::results(directory),
+        Some(directory) => shards::results(directory)?,
         None => args.result.iter().cloned().collect(),
     };
     check_outputs(args.output.as_deref(), &args.render, &inputs)?;
@@ -317,7 +317,7 @@ fn files(report: &Report, render: &RenderArgs, writer: &mut Writer) {
                 writer.file(&dir.join("draws.csv"), || Ok(rows));
             }
             // Those of an earlier experiment do not belong to these runs.
-            Ok(None) => writer.remove(&dir.join("draws.csv")),
+            Ok(None) => writer.remove(&dir.join("draws.csv"), &DRAWS_CSV),
             Err(error) => writer.take(Err(error.into())),
         }
     }
@@ -444,6 +444,13 @@ fn check_arguments(args: &RunArgs) -> Result<(), BadInput> {
     if args.kernel.is_some() && !engines.contains(&Some(Engine::Virtual)) {
         return Err(BadInput::new("--kernel is for runs in virtual time")
             .hint("add `--on virtual`, or leave it out"));
+    }
+    let limits = args.max_events.or(args.max_memory).is_some();
+    if limits && !engines.contains(&Some(Engine::Sim)) {
+        return Err(
+            BadInput::new("--max-events and --max-memory are for runs on the simulator")
+                .hint("leave them out, or add `--on sim`"),
+        );
     }
     let keeps = args.into.is_some() || render.parquet.is_some();
     if keeps && radio::is_meant(&args.scenario) {

@@ -1,7 +1,6 @@
 //! `run --into` and `report --merge`: a scenario's runs on many machines.
 
-use std::collections::BTreeMap;
-use std::fs;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,8 +53,9 @@ pub fn run(
         Some(shard) => shard.of(only),
         None => only,
     };
+    let mine: HashSet<&str> = mine.iter().map(String::as_str).collect();
     let mut wanted = all.clone();
-    wanted.retain(|run| mine.contains(&run.id));
+    wanted.retain(|run| mine.contains(run.id.as_str()));
     let runs = wanted.len();
     let missing: Vec<String> = store
         .missing(&set, wanted)
@@ -167,10 +167,19 @@ fn report_outcome(
     Ok(())
 }
 
-/// The files in a directory of results.
-pub fn results(directory: &Path) -> Vec<PathBuf> {
-    let files = fs::read_dir(directory).into_iter().flatten().flatten();
-    files.map(|file| file.path()).collect()
+/// The files that a merge of a directory reads.
+pub fn results(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    open(directory)?.results().map_err(refused)
+}
+
+/// Opens a directory of results. Reading must not create it.
+fn open(directory: &Path) -> anyhow::Result<Store> {
+    if !directory.is_dir() {
+        let what = format!("{}: not a directory", directory.display());
+        let hint = "--merge takes what `ackwise-lab run FILE --into DIR` has written";
+        return Err(BadInput::new(what).hint(hint).into());
+    }
+    Store::open(directory).map_err(refused)
 }
 
 /// Refuses a new Parquet file among the results: the next merge would take it for one of them.
@@ -196,14 +205,7 @@ pub fn check_beside<'a>(
 
 /// The report of all results in a directory.
 pub fn merge(directory: &Path, set: Option<&str>) -> anyhow::Result<Report> {
-    // Reading must not create the directory.
-    if !directory.is_dir() {
-        let what = format!("{}: not a directory", directory.display());
-        let hint = "--merge takes what `ackwise-lab run FILE --into DIR` has written";
-        return Err(BadInput::new(what).hint(hint).into());
-    }
-    let store = Store::open(directory).map_err(refused)?;
-    let merged = store.merge(set).map_err(refused)?;
+    let merged = open(directory)?.merge(set).map_err(refused)?;
     let there = merged.report.runs.len();
     if there < merged.scenario_runs {
         tracing::warn!(

@@ -1,6 +1,7 @@
 //! Writes the results of runs, also if a signal stopped some of them.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use ackwise_cli::outputs::{self, Results};
@@ -70,7 +71,7 @@ impl Writer {
         match self.extent {
             Extent::Nothing => return None,
             Extent::Part if outputs::replaces(path) => {
-                to.as_mut_os_string().push(".partial");
+                to = free_beside(path);
                 text::note(&format!(
                     "{} stays as it was: only some runs have ended, and their results are in {}",
                     path.display(),
@@ -88,9 +89,10 @@ impl Writer {
         }
     }
 
-    /// Removes a file that an earlier command wrote and that does not belong to these results.
-    pub fn remove(&mut self, path: &Path) {
-        if self.extent == Extent::Whole && path.is_file() {
+    /// Removes a table that an earlier command wrote and that these results do not have. A file that
+    /// does not begin with these columns is of somebody else, and stays.
+    pub fn remove(&mut self, path: &Path, columns: &[&str]) {
+        if self.extent == Extent::Whole && begins_with(path, columns) {
             let what = || format!("{}: cannot be removed", path.display());
             self.take(fs::remove_file(path).with_context(what));
         }
@@ -120,6 +122,36 @@ impl Writer {
     }
 }
 
+/// Whether a file is a CSV table whose first columns are these.
+fn begins_with(path: &Path, columns: &[&str]) -> bool {
+    if !path.is_file() {
+        return false;
+    }
+    let header = columns.join(",");
+    // The header, and the character after it.
+    let mut start = Vec::new();
+    let read = File::open(path)
+        .and_then(|file| file.take(header.len() as u64 + 1).read_to_end(&mut start));
+    let rest = start.strip_prefix(header.as_bytes());
+    read.is_ok() && rest.is_some_and(|rest| matches!(rest, [b',' | b'\n' | b'\r']))
+}
+
+/// A name beside a file that no file has, so that the results of another interrupted run stay, too.
+fn free_beside(path: &Path) -> PathBuf {
+    let mut number = 1;
+    loop {
+        let mut to = path.to_owned();
+        to.as_mut_os_string().push(match number {
+            1 => ".partial".to_owned(),
+            _ => format!(".partial-{number}"),
+        });
+        if to.symlink_metadata().is_err() {
+            return to;
+        }
+        number += 1;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,10 +171,31 @@ mod tests {
         assert_eq!(none, [None, None]);
         assert_eq!(write(2, "new.json"), Some("new.json".into()));
         assert_eq!(write(2, "old.json"), Some("old.json.partial".into()));
+        assert_eq!(write(1, "old.json"), Some("old.json.partial-2".into()));
+        assert_eq!(write(1, "old.json"), Some("old.json.partial-3".into()));
         assert_eq!(fs::read_to_string(&old).expect("a file"), "earlier");
         // The signal came after the last run.
         assert_eq!(write(3, "old.json"), Some("old.json".into()));
         assert_eq!(fs::read_to_string(&old).expect("a file"), "later");
-        assert_eq!(fs::read_dir(dir.path()).expect("files").count(), 3);
+        assert_eq!(fs::read_dir(dir.path()).expect("files").count(), 5);
+    }
+
+    #[test]
+    fn only_a_table_of_ones_own_is_removed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("t.csv");
+        for (text, stays) in [
+            ("a,b\n1,2\n", false),
+            ("a,b,c\n", false),
+            ("a,b", true),
+            ("a,bc\n", true),
+            ("day,value\n", true),
+        ] {
+            fs::write(&path, text).expect("a file");
+            let mut writer = Writer::whole();
+            writer.remove(&path, &["a", "b"]);
+            writer.end().expect("removed");
+            assert_eq!(path.exists(), stays, "{text:?}");
+        }
     }
 }

@@ -109,16 +109,35 @@ fn no_file_is_overwritten_and_no_option_ignored() {
     // The draws of another experiment do not stay beside other runs.
     let tables = path("csv");
     fs::create_dir(&tables).unwrap();
-    fs::write(path("csv/draws.csv"), "of another experiment").unwrap();
+    let radio = format!("{scenarios}/papers/ayadi-2013/chain.toml");
+    let few = ["--seed", "1", "--arm", "tcp", "--csv", &tables];
+    for command in [
+        &["report", &record, "--csv", &tables][..],
+        &[&["run", &radio], &few[..]].concat(),
+    ] {
+        let draws = "line,draw,cc,seed,arm,score,value,to_best,drawn\n";
+        fs::write(path("csv/draws.csv"), draws).unwrap();
+        let Ended { code, err, .. } = LAB.run(command);
+        assert_eq!(code, 0, "{err}");
+        assert!(!fs::exists(path("csv/draws.csv")).unwrap());
+        assert!(fs::exists(path("csv/runs.csv")).unwrap());
+    }
+    assert!(!fs::exists(path("csv/series.csv")).unwrap());
+    // Somebody's own table stays.
+    fs::write(path("csv/draws.csv"), "day,card\n").unwrap();
     assert_eq!(LAB.run(&["report", &record, "--csv", &tables]).code, 0);
-    assert!(!fs::exists(path("csv/draws.csv")).unwrap());
-    assert!(fs::exists(path("csv/runs.csv")).unwrap());
+    assert!(fs::exists(path("csv/draws.csv")).unwrap());
     LAB.refuses(
         &["report", &record, "--html", &record],
         &["r.json", "is what is read"],
     );
     assert_eq!(fs::read_to_string(&record).unwrap(), written);
-    let refused: [(&[&str], &str); 7] = [
+    let refused: [(&[&str], &str); 9] = [
+        (
+            &["--on", "virtual", "--max-events", "9"],
+            "on the simulator",
+        ),
+        (&["--on", "live", "--max-memory", "9"], "on the simulator"),
         (&["--output", "-"], "/dev/stdout"),
         (&["--html", &other, "--output", &other], "two outputs"),
         (&["--shard", "1/2", "--output", &other], "--shard"),
@@ -145,16 +164,26 @@ fn no_trace_and_no_stored_result_is_overwritten() {
     let scenarios = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../scenarios");
     let text = fs::read_to_string(format!("{scenarios}/first-look.toml")).unwrap();
     let (scenario, results) = (path("s.toml"), path("results"));
-    let arm =
-        "[[arm]]\nname = \"varying\"\nchange = { link.x.up.rate = { trace = \"t.trace\" } }\n";
-    fs::write(&scenario, format!("{text}\n{arm}")).unwrap();
+    let arm = "[[arm]]\nname = \"varying\"\nchange = ";
+    let named = [
+        format!("{arm}{{ link.x.up.rate = {{ trace = \"t.trace\" }} }}"),
+        format!("{arm}{{ \"link.x.up.rate.trace\" = \"t.trace\" }}"),
+        "[sweep]\n\"link.x.up.rate.trace\" = [\"s.trace\", \"t.trace\"]".to_owned(),
+        "[sweep.draw]\nlink.x.up.rate.trace.choice = [\"s.trace\", \"t.trace\"]".to_owned(),
+        "[sweep.draw]\nday = { choice = [\"s.trace\", \"t.trace\"] }".to_owned(),
+    ];
     fs::write(path("t.trace"), "kept").unwrap();
     let trace = path("t.trace");
-    for option in ["--output", "--html", "--parquet"] {
-        LAB.refuses(
-            &["run", &scenario, option, &trace],
-            &["t.trace: it is what is read"],
-        );
+    for named in named {
+        // No table may be there twice.
+        let text = text.replace("[sweep]", "[other]");
+        fs::write(&scenario, format!("{text}\n{named}\n")).unwrap();
+        for option in ["--output", "--html", "--parquet"] {
+            LAB.refuses(
+                &["run", &scenario, option, &trace],
+                &["t.trace: it is what is read"],
+            );
+        }
     }
     assert_eq!(fs::read_to_string(&trace).unwrap(), "kept");
 
@@ -189,6 +218,14 @@ fn no_trace_and_no_stored_result_is_overwritten() {
     }
     assert_eq!(fs::read(&stored).unwrap(), before);
     assert_eq!(LAB.run(&merge).code, 0);
+
+    // What an earlier merge wrote beside the results is no input.
+    let (page, record) = (path("results/page.html"), path("results/all.json"));
+    let outputs = ["--html", &page, "--output", &record, "--csv", &results];
+    for _ in 0..2 {
+        let merged = LAB.run(&[&merge[..], &outputs].concat());
+        assert_eq!(merged.code, 0, "{}", merged.err);
+    }
 }
 
 /// The results are complete even if nobody reads the progress.

@@ -121,6 +121,33 @@ fn a_full_disk_keeps_the_earlier_file_and_shows_the_table() {
 }
 
 #[test]
+fn the_pages_of_papers_are_results_as_well() {
+    let dir = tempfile::tempdir().unwrap();
+    let pages = dir.path().to_str().unwrap();
+    let index = dir.path().join("index.html");
+    fs::write(&index, "earlier").unwrap();
+    let reproduce = [
+        "reproduce",
+        "marhoon",
+        "--quick",
+        "--on",
+        "sim",
+        "--html",
+        pages,
+    ];
+    let Ended { code, err, .. } = interrupted(&reproduce);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("stopped by a signal"), "{err}");
+    assert_eq!(names(dir.path()), ["index.html"]);
+
+    let Ended { code, out, err } = on_a_full_disk(&reproduce);
+    assert_eq!(code, 1, "{err}");
+    assert!(out.contains("Marhoon"), "no table: {out}");
+    assert!(err.contains("index.html: cannot be written"), "{err}");
+    assert_eq!(fs::read_to_string(&index).unwrap(), "earlier");
+}
+
+#[test]
 fn a_full_standard_output_loses_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let record = dir.path().join("r.json");

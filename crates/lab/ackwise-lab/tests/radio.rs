@@ -75,8 +75,8 @@ fn a_run_is_a_table_a_record_and_a_page() {
         assert_eq!(run["unfinished"], 0, "{run}");
         let efficiency =
             run["throughput_bps"].as_f64().unwrap() / run["energy_j"].as_f64().unwrap();
-        let output = run["efficiency_bps_per_j"].as_f64().unwrap();
-        assert!((efficiency / output - 1.0).abs() < 1e-12, "{run}");
+        let recorded = run["efficiency_bps_per_j"].as_f64().unwrap();
+        assert!((efficiency / recorded - 1.0).abs() < 1e-12, "{run}");
     }
 }
 
@@ -175,20 +175,20 @@ fn mistakes_say_what_where_and_how_to_mend_it() {
         (format!("{chain}{arm}policy = \"dcq\"\n"), "6:10: "),
     ];
     let dir = tempfile::tempdir().unwrap();
-    for (text, output) in cases {
+    for (text, expected) in cases {
         let path = file(dir.path(), &text);
         let path = path.to_str().unwrap();
         let Ended { code, out, err } = LAB.run(&["run", path, "--on", "sim"]);
         assert_eq!((code, out.as_str()), (2, ""), "{text}");
-        let golden = format!("ackwise-lab: {path}:{output}");
-        if output.contains('\n') {
+        let golden = format!("ackwise-lab: {path}:{expected}");
+        if expected.contains('\n') {
             assert_eq!(err, format!("{golden}\n"), "{text}");
         } else {
             assert!(err.starts_with(&golden) && err.contains("dcq"), "{err}");
         }
         let Ended { code, out, .. } = LAB.run(&["scenario", "check", path]);
         assert_eq!(code, 2, "{text}");
-        assert!(out.starts_with(&format!("{path}:{output}")), "{out}");
+        assert!(out.starts_with(&format!("{path}:{expected}")), "{out}");
     }
     let Ended { code, out, .. } = LAB.run(&["scenario", "check", CHAIN]);
     assert_eq!(code, 0);
@@ -198,7 +198,10 @@ fn mistakes_say_what_where_and_how_to_mend_it() {
 #[test]
 fn a_duration_is_checked_and_a_limit_that_does_not_exist_refused() {
     for (more, says) in [
-        (["--duration", "1ns"], "1s to 100000s"),
+        (
+            ["--duration", "1ns"],
+            "1ns is too short; choose at least 1s",
+        ),
         (["--max-events", "9"], "no limit of events or memory"),
         (
             ["--max-memory", "9"],

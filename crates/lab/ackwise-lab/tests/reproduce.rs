@@ -35,7 +35,7 @@ fn papers_are_listed_with_what_they_run_on() {
 
 #[test]
 fn what_cannot_be_is_bad_input() {
-    for (arguments, output) in [
+    for (arguments, expected) in [
         (&["reproduce", "saldanha"][..], "saldana, marhoon"),
         (
             &["reproduce", "conclusions", "--on", "live"],
@@ -55,7 +55,7 @@ fn what_cannot_be_is_bad_input() {
     ] {
         let Ended { code, err, .. } = LAB.run(arguments);
         assert_eq!(code, 2, "{arguments:?}: {err}");
-        assert!(err.contains(output), "{arguments:?}: {err}");
+        assert!(err.contains(expected), "{arguments:?}: {err}");
     }
 }
 

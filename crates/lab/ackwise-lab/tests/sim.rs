@@ -47,7 +47,7 @@ fn what_the_simulator_cannot_do_is_bad_input() {
     );
     let Ended { code, err, .. } = LAB.run(&["run", QUICK, "--on", "sim", "--max-events", "10"]);
     assert_eq!(code, 2, "{err}");
-    assert!(err.contains("--max-events"), "{err}");
+    assert!(err.contains("--max-events") && err.contains(QUICK), "{err}");
 }
 
 #[test]

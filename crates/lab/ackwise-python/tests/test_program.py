@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import RELEASE, Program
@@ -55,6 +56,20 @@ def test_an_argument_that_there_cannot_be_is_named() -> None:
         scenario.run(on="virtual", kernel="9.99")
     said = str(caught.value)
     assert said.startswith("invalid value '9.99' for '--kernel ") and "--help" not in said
+
+
+@pytest.mark.parametrize(
+    ("on", "argument", "said"),
+    [
+        ("sim", {"kernel": "6.12"}, "kernel is for runs in virtual time, and not for 'sim'"),
+        ("live", {"kernel": "7"}, "kernel is for runs in virtual time, and not for 'live'"),
+        ("virtual", {"max_events": 9}, "max_events is for runs on the simulator, and not for 'virtual'"),
+        ("live", {"max_memory": 9}, "max_memory is for runs on the simulator, and not for 'live'"),
+    ],
+)
+def test_an_argument_of_another_engine_is_refused(on: str, argument: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=f"^{said}\n  leave it out, or use on="):
+        Scenario.load("scenarios/quick.toml").run(on=on, **argument)
 
 
 def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

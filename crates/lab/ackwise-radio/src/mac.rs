@@ -66,8 +66,8 @@ pub(crate) struct Mac {
     pub waiting: VecDeque<Queued>,
     /// Number of the exchange for the first packet.
     pub number: u64,
-    /// CCAs in this attempt.
-    pub attempts: u32,
+    /// CCAs for this transmission that found the channel busy (NB of the standard).
+    pub busy_ccas: u32,
     /// The back-off exponent (BE).
     pub exponent: u32,
     /// Retransmissions of the frame.

@@ -98,9 +98,9 @@ fn fixed_point(mac: &MacModel, n: f64, bytes: u32) -> Contention {
     let (mut busy, mut collided) = (0.5, 0.1);
     for _ in 0..10_000 {
         let weight = |k: usize| f64::powi(busy, k as i32);
-        let attempts: f64 = (0..stages.len()).map(weight).sum();
+        let ccas: f64 = (0..stages.len()).map(weight).sum();
         let waits: f64 = stages.iter().enumerate().map(|(k, b)| weight(k) * b).sum();
-        let rate = attempts / waits;
+        let rate = ccas / waits;
         let first = 1.0 / n;
         let joins = 1.0 - f64::exp(-rate * turnaround);
         let joined = 1.0 - f64::exp(-(n - 1.0) * rate * turnaround);

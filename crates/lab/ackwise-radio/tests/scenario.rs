@@ -184,8 +184,8 @@ fn too_many_positions_are_refused_at_once() {
         places.join(", ")
     );
     let error = RadioScenario::parse("t.toml", &text).unwrap_err();
-    let expected: Vec<&str> = error.diagnostics().iter().map(|it| &*it.message).collect();
-    assert_eq!(expected, ["2000 nodes are too many; 1024 at most"]);
+    let messages: Vec<&str> = error.diagnostics().iter().map(|it| &*it.message).collect();
+    assert_eq!(messages, ["2000 nodes are too many; 1024 at most"]);
 }
 
 #[test]

@@ -14,6 +14,9 @@ pub struct Comparison {
     /// Whether a flow of a run has no completion times, such as bulk data beside short flows.
     #[serde(skip)]
     mixed: bool,
+    /// The least and the greatest number of seeds of a row; they differ if runs are missing.
+    #[serde(skip)]
+    seeds: Option<(usize, usize)>,
 }
 
 impl Comparison {
@@ -23,16 +26,9 @@ impl Comparison {
         !self.mixed && rows.all(|row| row.value(Metric::CompletionP50).is_some())
     }
 
-    /// The least and the greatest number of seeds of a row; they differ if runs are missing.
-    pub(crate) fn seeds(&self) -> Option<(usize, usize)> {
-        let rows = self.groups.iter().flat_map(|group| &group.rows);
-        let counts = || rows.clone().map(|row| row.runs);
-        Some((counts().min()?, counts().max()?))
-    }
-
     /// What tables say about the seeds of their rows; nothing if each row has one.
     pub(crate) fn seeds_text(&self) -> Option<String> {
-        match self.seeds()? {
+        match self.seeds? {
             (_, 0..=1) => None,
             (least, most) if least == most => Some(format!("{most} seeds")),
             (least, most) => Some(format!("{least} to {most} seeds (some runs are missing)")),
@@ -41,7 +37,7 @@ impl Comparison {
 
     /// The name of a row's arm in tables, with its number of seeds if others have more.
     pub(crate) fn arm_title(&self, row: &Row) -> String {
-        match self.seeds() {
+        match self.seeds {
             Some((_, most)) if row.runs < most => {
                 let plural = if row.runs == 1 { "" } else { "s" };
                 format!("{} ({} seed{plural})", row.arm, row.runs)
@@ -227,7 +223,14 @@ pub fn compare(report: &Report) -> Comparison {
     }
     let mut flows = report.runs.iter().flat_map(|run| &run.flows);
     let mixed = flows.any(|flow| flow.traffic.completion.is_none());
-    Comparison { groups, mixed }
+    let rows = groups.iter().flat_map(|group| &group.rows);
+    let counts = rows.map(|row| row.runs);
+    let seeds = counts.clone().min().zip(counts.max());
+    Comparison {
+        groups,
+        mixed,
+        seeds,
+    }
 }
 
 /// The shortest tail of a path that distinguishes it from the others.

@@ -70,6 +70,9 @@ fn worst_text(lines: &Lines<'_>) -> String {
     text
 }
 
+/// The first columns of `draws.csv`; the ratios and the drawn values follow.
+pub const DRAWS_CSV: [&str; 7] = ["line", "draw", "cc", "seed", "arm", "score", "value"];
+
 /// A row for each line, arm and score, with the values of the point; `line` and `arm` are those of
 /// `runs.csv`. `None` if the report has no drawn points.
 ///
@@ -80,7 +83,7 @@ pub fn draws_csv(report: &Report) -> Result<Option<String>, RecordError> {
         return Ok(None);
     };
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let names = ["line", "draw", "cc", "seed", "arm", "score", "value"].map(str::to_owned);
+    let names = DRAWS_CSV.map(str::to_owned);
     let against = lines.all_against();
     let to = against.iter().map(|one| format!("to_{}", one.name()));
     writer.write_record(names.into_iter().chain(to).chain(["drawn".to_owned()]))?;

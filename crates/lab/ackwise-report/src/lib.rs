@@ -30,7 +30,7 @@ mod verdict;
 
 pub use ackwise_scenario::record::Report;
 pub use compare::{Comparison, Group, Row, Stat, compare};
-pub use draws_text::draws_csv;
+pub use draws_text::{DRAWS_CSV, draws_csv};
 pub use expect::{
     AgreementResult, ExpectationResult, agreements, agreements_text, expectations,
     expectations_text,

@@ -114,7 +114,7 @@ fn exact(time: Duration) -> String {
     }
 }
 
-/// Removes the draw of the duration, in all populations.
+/// Removes the draw of the duration, in all populations and for each repeat.
 fn undraw_duration(draw: &mut dyn TableLike) {
     draw.remove(DURATION);
     let scenario = draw
@@ -126,6 +126,9 @@ fn undraw_duration(draw: &mut dyn TableLike) {
     });
     if empty {
         draw.remove("scenario");
+    }
+    if let Some(repeat) = draw.get_mut("repeat").and_then(|it| it.as_table_like_mut()) {
+        undraw_duration(repeat);
     }
     let populations = draw.get_mut("population");
     let tables = populations.and_then(|it| it.as_array_of_tables_mut());

@@ -36,7 +36,7 @@ pub enum ScenarioError {
         engine: Engine,
     },
     /// The duration that should replace that of the file is too short or too long.
-    #[error("a duration of {duration:?} is out of range; choose one from {least:?} to {most:?}")]
+    #[error("a duration of {duration:?} is {}", violated(*duration, *least, *most))]
     Duration {
         /// The duration.
         duration: Duration,
@@ -53,6 +53,15 @@ pub enum ScenarioError {
         /// The part that was not found.
         why: String,
     },
+}
+
+/// The bound that a duration violates. The other one is not named: what reads the duration may have
+/// a narrower one.
+fn violated(duration: Duration, least: Duration, most: Duration) -> String {
+    match duration < least {
+        true => format!("too short; choose at least {least:?}"),
+        false => format!("too long; choose at most {most:?}"),
+    }
 }
 
 impl ScenarioError {

@@ -59,6 +59,9 @@ const RUNS_CSV: [(&str, &str); 35] = [
     ("errors", "errors"),
 ];
 
+/// The columns of `series.csv`.
+pub const SERIES_CSV: [&str; 8] = ["arm", "cc", "seed", "point", "flow", "t_s", "name", "value"];
+
 impl Report {
     /// The columns of one of [`TABLES`]; `None` if there is no such table.
     pub fn table(&self, name: &str) -> Option<Vec<Column>> {
@@ -114,7 +117,7 @@ impl Report {
     /// A row cannot be written as CSV.
     pub fn series_csv(&self) -> Result<String, RecordError> {
         let mut writer = csv::Writer::from_writer(Vec::new());
-        writer.write_record(["arm", "cc", "seed", "point", "flow", "t_s", "name", "value"])?;
+        writer.write_record(SERIES_CSV)?;
         for run in &self.runs {
             let totals = (run.flow.as_deref().unwrap_or(""), &run.totals);
             let flows = run.flows.iter().map(|f| (f.flow.as_str(), &f.traffic));

@@ -1,5 +1,7 @@
 //! Errors of the simulator.
 
+use std::path::Path;
+
 use ackwise_scenario::{Flow, RunSpec, Scenario};
 
 use crate::tcp;
@@ -12,8 +14,13 @@ pub enum SimError {
     #[error(transparent)]
     Invalid(#[from] ackwise_scenario::ScenarioError),
     /// A run would take more than a limit allows.
-    #[error("run {run} would take about {needed} {what}, and the limit is {limit}\n  {hint}")]
+    #[error(
+        "{}: run {run} would take about {needed} {what}, and the limit is {limit}\n  {hint}",
+        file.display()
+    )]
     TooLarge {
+        /// The scenario's file.
+        file: Box<Path>,
         /// Id of the run.
         run: String,
         /// What the run takes, e.g. `events`.
@@ -23,7 +30,7 @@ pub enum SimError {
         /// How much the limit allows.
         limit: String,
         /// How to avoid the error.
-        hint: String,
+        hint: &'static str,
     },
     /// The caller has a policy for an arm that does not exist.
     #[error("there is no arm '{arm}' for a policy of your own; there are {arms}")]

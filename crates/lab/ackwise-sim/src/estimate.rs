@@ -82,11 +82,12 @@ pub(crate) fn check(
         let estimate = estimate(&seen, spec)?;
         if estimate.events > options.max_events as f64 {
             return Err(SimError::TooLarge {
+                file: scenario.source.path.as_path().into(),
                 run: spec.id.clone(),
                 what: "events",
                 needed: format!("{:.1e}", estimate.events),
                 limit: format!("{:.1e}", options.max_events as f64),
-                hint: "make it shorter or slower, or raise the limit (--max-events)".to_owned(),
+                hint: "make it shorter or slower, or raise the limit (--max-events)",
             });
         }
         if largest.is_none_or(|(most, _)| estimate.memory > most) {
@@ -98,14 +99,13 @@ pub(crate) fn check(
         if at_once > options.max_memory as f64 {
             let mb = |bytes: f64| format!("{:.0} MB", bytes / 1e6);
             return Err(SimError::TooLarge {
+                file: scenario.source.path.as_path().into(),
                 run: spec.id.clone(),
                 what: "of memory, with the runs in parallel",
                 needed: mb(at_once),
                 limit: mb(options.max_memory as f64),
-                hint:
-                    "use fewer flows or transfers, a longer [record] interval or series = false, \
-                       fewer --jobs, or raise the limit (--max-memory)"
-                        .to_owned(),
+                hint: "use fewer flows or transfers, a longer [record] interval or series = false, \
+                       fewer --jobs, or raise the limit (--max-memory)",
             });
         }
     }

@@ -169,7 +169,7 @@ impl Store {
     /// There are no results, there are several sets, or a file is broken.
     pub fn merge(&self, set: Option<&str>) -> Result<Merged, StoreError> {
         let mut sets: BTreeMap<String, BTreeMap<usize, Entry>> = BTreeMap::new();
-        for path in self.paths(|name| name.ends_with(".parquet") && !name.starts_with('.'))? {
+        for path in self.results()? {
             let entry = Entry::read(&path)?;
             let of_set = sets.entry(entry.set.clone()).or_default();
             of_set.insert(entry.place.0, entry);
@@ -188,6 +188,14 @@ impl Store {
             report,
             scenario_runs,
         })
+    }
+
+    /// The files that [`Store::merge`] reads.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn results(&self) -> Result<Vec<PathBuf>, StoreError> {
+        self.paths(|name| name.ends_with(".parquet") && !name.starts_with('.'))
     }
 
     fn choose(

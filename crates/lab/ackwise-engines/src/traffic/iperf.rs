@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use ackwise_scenario::App;
+use nix::errno::Errno;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -34,6 +35,8 @@ struct Process {
 struct Ended {
     status: i32,
     cpu_ns: u64,
+    /// The reason why status and CPU time are unknown.
+    unknown: Option<Errno>,
 }
 
 impl Process {
@@ -95,6 +98,7 @@ impl Process {
                 self.ended = Some(Ended {
                     status,
                     cpu_ns: time(usage.ru_utime) + time(usage.ru_stime),
+                    unknown: (answer < 0).then(Errno::last),
                 });
             }
         }
@@ -229,6 +233,12 @@ fn both(job: &Job, bytes: Option<u64>, limits: &Limits) -> Result<Outcome, Strin
         cpu_to_ns: server_end.cpu_ns,
         ..Outcome::default()
     };
+    for ended in [client_end, server_end] {
+        if let Some(errno) = ended.unknown {
+            let error = format!("how iperf3 ended is unknown, and so is its CPU time: {errno}");
+            outcome.errors.push(error);
+        }
+    }
     let result = client.report();
     if let Ok(report) = &result {
         let received = &report["end"]["sum_received"];

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ackwise_cli::error::BadInput;
-use ackwise_cli::{Format, outputs, text};
+use ackwise_cli::{Format, text};
 use ackwise_engines::{live, virt};
 use ackwise_radio::RadioOptions;
 use ackwise_radio::scenario::{RadioReport, RadioScenario, RadioSpec};
@@ -22,6 +22,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::archive::{Archive, Recorder};
 use super::cli::ReproduceArgs;
+use crate::written::Writer;
 
 /// Reproduces papers and shows the results.
 pub fn reproduce(args: &ReproduceArgs, format: Format) -> anyhow::Result<()> {
@@ -44,29 +45,47 @@ pub fn reproduce(args: &ReproduceArgs, format: Format) -> anyhow::Result<()> {
         jobs: args.jobs.map(|jobs| usize::from(jobs.get())),
     };
     let (reports, failures) = run_all(&chosen, args, &engines, archive.as_ref());
+    let stopped = engines.cancel.load(Ordering::Relaxed);
+    let mut writer = Writer::new(reports.len(), chosen.len(), stopped);
+    // Printed before files are written: it needs no room on a disk.
+    writer.take(print(&reports, format));
     if let Some(dir) = &args.html {
-        write_pages(dir, &reports)?;
+        write_pages(dir, &reports, &mut writer);
     }
     if let Some(archive) = &archive {
-        let pages = archive.pages();
-        fs::create_dir_all(&pages).with_context(|| pages.display().to_string())?;
-        write_pages(&pages, &reports)?;
         // A failed or stopped archive is incomplete and gets no checksums.
-        if failures.is_empty() && !engines.cancel.load(Ordering::Relaxed) {
-            archive.finish(&reports)?;
-        }
+        let complete = failures.is_empty() && writer.is_whole();
+        writer.take(fill(archive, &reports, complete));
     }
+    writer.take(finish(failures, writer.is_whole()));
+    writer.end()
+}
+
+fn print(reports: &[PaperReport], format: Format) -> anyhow::Result<()> {
     match format {
-        Format::Json => text::print(&format!("{}\n", experiments_json(&reports)?))?,
+        Format::Json => text::print(&format!("{}\n", experiments_json(reports)?)),
         Format::Text => {
             for (index, report) in reports.iter().enumerate() {
                 let gap = if index > 0 { "\n" } else { "" };
                 let table = experiments_table(report, &TableOptions::detect());
                 text::print(&format!("{gap}{table}"))?;
             }
+            Ok(())
         }
     }
-    finish(failures, &engines)
+}
+
+/// Writes the pages of an archive and, if it is complete, what checks it.
+fn fill(archive: &Archive, reports: &[PaperReport], complete: bool) -> anyhow::Result<()> {
+    let pages = archive.pages();
+    fs::create_dir_all(&pages).with_context(|| pages.display().to_string())?;
+    let mut writer = Writer::whole();
+    write_pages(&pages, reports, &mut writer);
+    writer.end()?;
+    match complete {
+        true => archive.finish(reports),
+        false => Ok(()),
+    }
 }
 
 /// Runs every paper that can run, and says why the others cannot.
@@ -114,8 +133,8 @@ fn run_all(
     (reports, failures)
 }
 
-fn finish(mut failures: Vec<Error>, engines: &Engines) -> anyhow::Result<()> {
-    if engines.cancel.load(Ordering::Relaxed) {
+fn finish(mut failures: Vec<Error>, whole: bool) -> anyhow::Result<()> {
+    if !whole {
         bail!("stopped by a signal; what was finished is above");
     }
     let Some(last) = failures.pop() else {
@@ -127,13 +146,15 @@ fn finish(mut failures: Vec<Error>, engines: &Engines) -> anyhow::Result<()> {
     Err(last.into())
 }
 
-fn write_pages(dir: &Path, reports: &[PaperReport]) -> anyhow::Result<()> {
-    let write = |name: &str, text: String| outputs::write(&dir.join(name), text);
+fn write_pages(dir: &Path, reports: &[PaperReport], writer: &mut Writer) {
     for report in reports {
-        write(&format!("{}.html", report.name), experiments_html(report))?;
+        let page = dir.join(format!("{}.html", report.name));
+        writer.file(&page, || Ok(experiments_html(report)));
     }
-    write("index.html", papers_index_html(reports))?;
-    write("experiments.json", experiments_json(reports)? + "\n")
+    let index = dir.join("index.html");
+    writer.file(&index, || Ok(papers_index_html(reports)));
+    let document = dir.join("experiments.json");
+    writer.file(&document, || Ok(experiments_json(reports)? + "\n"));
 }
 
 /// Creates the directory, and checks that it is writable.
@@ -359,5 +380,38 @@ impl Bar {
 
     fn clear(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stopped_reproduction_replaces_no_page() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let read = |name: &str| fs::read_to_string(dir.path().join(name)).expect("a file");
+        let names = ["index.html", "experiments.json", "marhoon.html"];
+        for name in names {
+            fs::write(dir.path().join(name), "earlier").expect("a file");
+        }
+        let report = PaperReport {
+            name: "marhoon".to_owned(),
+            ..PaperReport::default()
+        };
+        let write = |done| {
+            let mut writer = Writer::new(done, 2, true);
+            write_pages(dir.path(), std::slice::from_ref(&report), &mut writer);
+            writer.end().expect("written");
+        };
+        write(1);
+        for name in names {
+            assert_eq!(read(name), "earlier");
+            assert_ne!(read(&format!("{name}.partial")), "earlier");
+        }
+        write(2);
+        for name in names {
+            assert_eq!(read(name), read(&format!("{name}.partial")));
+        }
     }
 }

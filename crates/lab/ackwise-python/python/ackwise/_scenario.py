@@ -348,8 +348,8 @@ link 'wam'; did you mean 'wan'?
         ProgramError
             ``ackwise-lab`` is missing or has failed, or the platform is not Linux.
         TypeError, ValueError
-            A limit or the duration is not valid, or a policy of your own returned something that
-            is not a verdict.
+            A limit or the duration is not valid, an argument is for another engine, or a policy of
+            your own returned something that is not a verdict.
 
         Examples
         --------
@@ -359,6 +359,7 @@ link 'wam'; did you mean 'wan'?
         adaptive/cubic/1 8434600
         """
         own = _own(policies or {}, on, jobs)
+        _check_engine(on, max_events, max_memory, kernel)
         scenario = with_duration(self, duration)
         these = chosen(cc, arms, seed, point)
         runs = scenario.select(on, *these)
@@ -391,6 +392,24 @@ link 'wam'; did you mean 'wan'?
                 results,
             )
         return results
+
+
+def _check_engine(
+    on: str, max_events: int, max_memory: int, kernel: str | os.PathLike[str] | None
+) -> None:
+    """Refuse an argument that the engine would ignore."""
+    if kernel is not None and on in ("sim", "live"):
+        raise ValueError(
+            f"kernel is for runs in virtual time, and not for '{on}'\n"
+            "  leave it out, or use on='virtual'"
+        )
+    defaults = {"max_events": _native.MAX_EVENTS, "max_memory": _native.MAX_MEMORY}
+    for name, value in {"max_events": max_events, "max_memory": max_memory}.items():
+        if value != defaults[name] and on in ("virtual", "live"):
+            raise ValueError(
+                f"{name} is for runs on the simulator, and not for '{on}'\n"
+                "  leave it out, or use on='sim'"
+            )
 
 
 def _own(

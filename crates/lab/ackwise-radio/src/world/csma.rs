@@ -77,7 +77,7 @@ impl World {
     fn contend(&mut self, node: NodeId) {
         let least = self.model.mac.min_be;
         let mac = &mut self.nodes[node].mac;
-        mac.attempts = 0;
+        mac.busy_ccas = 0;
         mac.exponent = least;
         self.back_off(node);
     }
@@ -118,9 +118,9 @@ impl World {
         self.nodes[node].counts.busy += 1;
         let (most, max_be) = (self.model.mac.max_backoffs, self.model.mac.max_be);
         let mac = &mut self.nodes[node].mac;
-        mac.attempts += 1;
+        mac.busy_ccas += 1;
         mac.exponent = (mac.exponent + 1).min(max_be);
-        if mac.attempts <= most {
+        if mac.busy_ccas <= most {
             return self.back_off(node);
         }
         self.nodes[node].counts.no_channel += 1;
@@ -202,8 +202,8 @@ impl World {
         let (now, takes) = (self.now, air(frame.bytes()));
         self.nodes[node].meter.enter(Power::Transmit, now);
         let nodes = &mut self.nodes;
-        let number = self.air.begin(node, |reception| {
-            nodes[reception].meter.enter(Power::Receive, now)
+        let number = self.air.begin(node, |receiver| {
+            nodes[receiver].meter.enter(Power::Receive, now)
         });
         nodes[node].sending = Some(Sending { number, frame });
         self.after(takes, Event::End(node));

@@ -192,12 +192,12 @@ impl World {
             return back_off;
         };
         let mac = &self.nodes[node].mac;
-        let attempts = Nanos::from(mac.attempts);
+        let busy_ccas = Nanos::from(mac.busy_ccas);
         let to = mac.waiting.front().and_then(|first| first.to);
         let known = to.filter(|to| self.nodes[node].sleeper.locked.contains(to));
         self.nodes[node].sleeper.target_wake_up = None;
         let Some(to) = known else {
-            let most = interval * attempts.min(MAX_INTERVALS);
+            let most = interval * busy_ccas.min(MAX_INTERVALS);
             return back_off + self.backoffs.below(most);
         };
         let ahead = self.cca_time + self.turnaround + back_off + CHECK;

@@ -186,12 +186,12 @@ fn hellos_find_a_silent_neighbour() {
     let before = sent(&world);
     let until = world.now + 3 * SECOND;
     while world.step(until) {}
-    let hops: Vec<u64> = sent(&world)
+    let hellos: Vec<u64> = sent(&world)
         .iter()
         .zip(before)
         .map(|(a, b)| a - b)
         .collect();
-    assert_eq!(hops, [3, 3, 3, 3, 0]);
+    assert_eq!(hellos, [3, 3, 3, 3, 0]);
     assert!(world.nodes[0].router.is_valid(3, world.now));
     world.nodes[1].router = crate::aodv::Router::new(CHAIN.len());
     world.air.disable_rx(1);
