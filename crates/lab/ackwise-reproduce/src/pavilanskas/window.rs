@@ -162,7 +162,8 @@ struct Causes {
     window: usize,
     /// With none of these alone.
     none_alone: usize,
-    /// Of those, whole with the burst of the listing and without a limit of the window.
+    /// The cells of `none_alone` that are whole with the burst of the listing and without a limit of the
+    /// window.
     together: usize,
 }
 
