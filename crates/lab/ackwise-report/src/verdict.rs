@@ -23,7 +23,8 @@ pub enum Basis {
     /// Measured in runs of the paper's experiment, as far as its set-up is known.
     #[default]
     Measured,
-    /// Measured in runs with one of several possible values for what the paper leaves open.
+    /// Measured in runs with one of several possible values for what the paper leaves open, or in
+    /// another set-up than the paper's.
     Variant,
     /// Arithmetic on the paper's inputs, without a run.
     Calculated,
@@ -122,6 +123,7 @@ impl Tolerance {
             Tolerance::Absolute { by } if unit == "%" => format!("± {} points", Value::from(by)),
             Tolerance::Absolute { by } => format!("± {}", with(by)),
             Tolerance::Factor { factor } => format!("× or ÷ {}", Value::from(factor)),
+            Tolerance::Range { low, high } if low == high => with(low),
             Tolerance::Range { low, high } => format!("{} … {}", Value::from(low), with(high)),
             Tolerance::Above { bound } => format!("> {}", with(bound)),
             Tolerance::Below { bound } => format!("< {}", with(bound)),
@@ -167,5 +169,18 @@ impl Verdict {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_of_one_value_is_one_value() {
+        let range = |low, high| Tolerance::Range { low, high };
+        assert_eq!(range(5.0, 5.0).text("ms"), "5 ms");
+        assert_eq!(range(5.0, 5.5).text("ms"), "5 … 5.5 ms");
+        assert_eq!(range(0.4, 0.4).text(""), "0.4");
     }
 }

@@ -56,7 +56,7 @@ impl Paper for Pavilanskas {
     }
 
     fn tolerances(&self) -> Vec<Held> {
-        [&TOLERANCES[..], &window::BREAKS[..]].concat()
+        TOLERANCES.to_vec()
     }
 
     fn reproduce(&self, lab: &Lab<'_>) -> Result<Reproduced, Error> {
@@ -210,11 +210,7 @@ const TOLERANCES: [Held; 16] = [
         limit::COLLAPSED,
         "%",
     ),
-    Held::new(
-        "no window limit: least share that leaves less than half",
-        window::LIMIT,
-        "%",
-    ),
+    Held::new("least share that leaves less than half", window::LIMIT, "%"),
     Held::new("Fig. 6: R² of a line", router::LINEAR, ""),
     Held::new(
         "Fig. 6: load with 80 % dropped, of that with all ACKs",

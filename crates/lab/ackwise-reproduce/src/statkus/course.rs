@@ -49,7 +49,7 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
     }
     let runs = || std::iter::once(&stock).chain(&limited);
     for ran in runs() {
-        all.experiments.extend(numbers(ran));
+        all.experiments.extend(numbers(ran)?);
     }
     let drawn: [(&str, &str, &str, Rate); 2] = [
         ("data", "Goodput", "goodput, Mbit/s", |span| {
@@ -280,17 +280,17 @@ fn row(arm: Arm, key: &str, what: &str, value: Value) -> Experiment {
 }
 
 /// The totals of a kernel.
-fn numbers(ran: &Ran) -> Vec<Experiment> {
+fn numbers(ran: &Ran) -> Result<Vec<Experiment>, Error> {
     let Some(span) = ran.record.span(0, u64::MAX) else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
     let arm = ran.case.arm;
     let acks = span.segments_per_ack().map_or("no ACK".into(), Value::from);
-    vec![
+    Ok(vec![
         row(arm, "goodput", "goodput", (span.goodput_bps() / 1e6).into()).unit("Mbit/s"),
         row(arm, "acks", "segments per ACK", acks),
-        row(arm, "rtt", "mean smoothed RTT", ran.rtt_ms().into()).unit("ms"),
-    ]
+        row(arm, "rtt", "mean smoothed RTT", ran.rtt_ms()?.into()).unit("ms"),
+    ])
 }
 
 #[cfg(test)]

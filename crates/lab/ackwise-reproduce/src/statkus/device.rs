@@ -156,14 +156,20 @@ impl Ran {
     }
 
     /// Mean of the sender's smoothed round-trip time over the same part, in ms.
-    pub(super) fn rtt_ms(&self) -> f64 {
+    pub(super) fn rtt_ms(&self) -> Result<f64, Error> {
         let from = self.case.seconds * 1_000_000_000 / 4;
         let samples = self.record.samples.iter();
         let rtts: Vec<f64> = samples
             .filter(|sample| sample.at_ns >= from && sample.rtt_us > 0)
             .map(|sample| f64::from(sample.rtt_us) / 1000.0)
             .collect();
-        rtts.iter().sum::<f64>() / rtts.len() as f64
+        if rtts.is_empty() {
+            let name = self.case.arm.name();
+            return Err(lacks(&format!(
+                "round-trip time after the first quarter of {name}"
+            )));
+        }
+        Ok(rtts.iter().sum::<f64>() / rtts.len() as f64)
     }
 
     /// A value of each interval between two samples, with the interval's end in seconds.
@@ -285,5 +291,13 @@ mod tests {
             7.2_f64.sqrt() / 9.0
         );
         assert!(ran(&[]).uneven().is_nan());
+    }
+
+    #[test]
+    fn a_run_without_round_trips_has_no_mean_of_them() {
+        let mut with = ran(&[1, 1, 1, 1]);
+        assert!(with.rtt_ms().is_err());
+        with.record.samples[4].rtt_us = 2000;
+        assert_eq!(with.rtt_ms().ok(), Some(2.0));
     }
 }

@@ -2,11 +2,11 @@
 //! on the traffic.
 
 use ackwise_report::{Axis, Experiment, Figure, Line, Style, Tolerance, Value};
-use ackwise_scenario::record::{Series, Traffic};
+use ackwise_scenario::record::{Quantiles, Series, Traffic};
 
 use super::drop::{LIMITED, first, per_ack};
 use super::slow::HALVED_RTT;
-use crate::series::mean as mean_between;
+use crate::series::mean;
 use crate::tolerances::{above, by, range};
 use crate::{Error, Lab, Reproduced};
 
@@ -42,15 +42,41 @@ const SCENARIOS: [(&str, &str, &str); 3] = [
     ),
 ];
 
+/// A flow, and what its record must have to be judged.
+struct Flow {
+    name: &'static str,
+    traffic: Traffic,
+    series: Series,
+    rtt_us: Quantiles,
+    /// Lower edge of the most frequent RTT, in ms.
+    mode_ms: f64,
+}
+
+impl Flow {
+    /// Takes the flow out of a record; otherwise what the record lacks.
+    fn of(name: &'static str, traffic: &Traffic) -> Result<Flow, &'static str> {
+        let series = traffic.series.clone().ok_or("series")?;
+        let mode_ms = mode(&histogram(&series.rtt_us)).ok_or("samples of the RTT")?;
+        Ok(Flow {
+            name,
+            traffic: traffic.clone(),
+            rtt_us: traffic.rtt_us.ok_or("round-trip times")?,
+            series,
+            mode_ms,
+        })
+    }
+}
+
 pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
-    let mut flows: Vec<(&str, Traffic)> = Vec::new();
+    let mut flows = Vec::new();
     for (name, path, text) in SCENARIOS {
         let outcome = lab.run(path, text)?;
         let run = outcome.one("baseline", "cubic", &[])?;
-        flows.push((name, outcome.flow(run, "iperf")?.clone()));
+        let flow = Flow::of(name, outcome.flow(run, "iperf")?);
+        flows.push(flow.map_err(|what| outcome.lacks(what))?);
     }
-    for (name, flow) in &flows {
-        numbers(name, flow, all);
+    for flow in &flows {
+        numbers(flow, all);
     }
     compared(&flows, all);
     drawings(&flows, all);
@@ -58,30 +84,28 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
 }
 
 /// Claims about the limited flow relative to the unmodified one.
-fn compared(flows: &[(&str, Traffic)], all: &mut Reproduced) {
+fn compared(flows: &[Flow], all: &mut Reproduced) {
     modes(flows, all);
     if let Some((stock, limited)) = flows.split_first() {
-        for (name, flow) in limited {
-            beside_stock(name, flow, &stock.1, all);
+        for flow in limited {
+            beside_stock(flow, stock, all);
         }
     }
 }
 
 /// Figs 15 and 16: the most frequent RTT.
-fn modes(flows: &[(&str, Traffic)], all: &mut Reproduced) {
-    for (name, flow) in flows {
-        let series = flow.series.clone().unwrap_or_default();
-        let mode = mode(&histogram(&series.rtt_us)).map_or("no samples".into(), Value::from);
-        let (published, tolerance) = match *name {
+fn modes(flows: &[Flow], all: &mut Reproduced) {
+    for flow in flows {
+        let (published, tolerance) = match flow.name {
             "unmodified" => ("10 to 20", MODE),
             _ => ("5 to 10", MODE_LIMITED),
         };
         all.experiments.push(
             add(
                 "mode",
-                name,
+                flow.name,
                 "most frequent RTT, lower edge of its 5 ms",
-                mode,
+                flow.mode_ms.into(),
                 "ms",
             )
             .published(published)
@@ -96,10 +120,9 @@ fn modes(flows: &[(&str, Traffic)], all: &mut Reproduced) {
 }
 
 /// Compares a limited flow with the unmodified one.
-fn beside_stock(name: &str, flow: &Traffic, stock: &Traffic, all: &mut Reproduced) {
-    let base = stock.series.clone().unwrap_or_default();
-    let series = flow.series.clone().unwrap_or_default();
-    let acks = || series.t_s.iter().copied().zip(per_ack(&series));
+fn beside_stock(flow: &Flow, stock: &Flow, all: &mut Reproduced) {
+    let (name, series) = (flow.name, &flow.series);
+    let acks = || series.t_s.iter().copied().zip(per_ack(series));
     let start = first(acks(), 0.0, |v| v > LIMITED);
     all.experiments.push(
         add(
@@ -118,9 +141,9 @@ fn beside_stock(name: &str, flow: &Traffic, stock: &Traffic, all: &mut Reproduce
         ),
     );
     let until = start.unwrap_or(f64::INFINITY) - 0.5;
-    let goodput = |series: &Series| mean_between(&series.t_s, &series.goodput_bps, 0.0, until);
-    let ratio = goodput(&series)
-        .zip(goodput(&base))
+    let goodput = |series: &Series| mean(&series.t_s, &series.goodput_bps, 0.0, until);
+    let ratio = goodput(series)
+        .zip(goodput(&stock.series))
         .map(|(limited, stock)| limited / stock);
     all.experiments.push(
         add(
@@ -139,7 +162,7 @@ fn beside_stock(name: &str, flow: &Traffic, stock: &Traffic, all: &mut Reproduce
             "own-drops",
             name,
             "segments sent again, with limiting alone",
-            (flow.retransmits as f64).into(),
+            (flow.traffic.retransmits as f64).into(),
             "",
         )
         .published("several")
@@ -148,7 +171,7 @@ fn beside_stock(name: &str, flow: &Traffic, stock: &Traffic, all: &mut Reproduce
                  holds the whole window, so that nothing can be dropped",
         ),
     );
-    let rtt = flow.rtt_us.unwrap_or_default().p50 / stock.rtt_us.unwrap_or_default().p50;
+    let rtt = flow.rtt_us.p50 / stock.rtt_us.p50;
     all.experiments.push(
         add(
             "rtt-ratio",
@@ -184,59 +207,61 @@ fn mode(bars: &[(f64, f64)]) -> Option<f64> {
     (highest.1 > 0.0).then_some(highest.0)
 }
 
-fn numbers(name: &str, flow: &Traffic, all: &mut Reproduced) {
-    let rtt = flow.rtt_us.unwrap_or_default();
-    let series = flow.series.clone().unwrap_or_default();
+fn numbers(flow: &Flow, all: &mut Reproduced) {
+    let (traffic, series) = (&flow.traffic, &flow.series);
+    let whole = |column: &[Option<f64>]| mean(&series.t_s, column, 0.0, f64::INFINITY);
+    let or = |value: Option<f64>, word: &str| value.map_or(word.into(), Value::from);
     let measured = [
-        ("goodput", "goodput", flow.goodput_bps / 1e6, "Mbit/s"),
+        (
+            "goodput",
+            "goodput",
+            (traffic.goodput_bps / 1e6).into(),
+            "Mbit/s",
+        ),
         (
             "acks",
             "segments per ACK",
-            flow.segments_per_ack().unwrap_or(f64::INFINITY),
+            or(traffic.segments_per_ack(), "no ACK"),
             "",
         ),
-        ("rtt-p50", "median RTT", rtt.p50 / 1000.0, "ms"),
-        ("rtt-p99", "99th percentile of RTT", rtt.p99 / 1000.0, "ms"),
+        (
+            "rtt-p50",
+            "median RTT",
+            (flow.rtt_us.p50 / 1000.0).into(),
+            "ms",
+        ),
+        (
+            "rtt-p99",
+            "99th percentile of RTT",
+            (flow.rtt_us.p99 / 1000.0).into(),
+            "ms",
+        ),
         (
             "retransmits",
             "segments sent again",
-            flow.retransmits as f64,
+            (traffic.retransmits as f64).into(),
             "",
         ),
         (
             "cwnd",
             "mean congestion window",
-            mean(&series.cwnd_segments),
+            or(whole(&series.cwnd_segments), "no samples"),
             "segments",
         ),
         (
             "ssthresh",
             "mean slow-start threshold",
-            mean(&series.ssthresh_segments),
+            or(whole(&series.ssthresh_segments), "infinite throughout"),
             "segments",
         ),
     ];
     for (key, what, value, unit) in measured {
-        all.experiments.push(
-            Experiment::new(
-                format!("statkus/link-{key}-{name}"),
-                format!("{name}: {what}"),
-                value,
-            )
-            .part(PART)
-            .unit(unit)
-            .setup(SETUP)
-            .note(
+        all.experiments
+            .push(add(key, flow.name, what, value, unit).note(
                 "The paper prints no numbers of single runs. Its claim for a network that is \
-                     not congested: limiting changes neither throughput nor recovery.",
-            ),
-        );
+             not congested: limiting changes neither throughput nor recovery.",
+            ));
     }
-}
-
-fn mean(values: &[Option<f64>]) -> f64 {
-    let known: Vec<f64> = values.iter().copied().flatten().collect();
-    known.iter().sum::<f64>() / known.len() as f64
 }
 
 const DRAWN: &str = "Virtual time, where CPU costs nothing; in the paper's figures it is the bottleneck. 20 Mbit/s, \
@@ -251,7 +276,7 @@ type Drawing = (
     f64,
 );
 
-fn drawings(flows: &[(&str, Traffic)], all: &mut Reproduced) {
+fn drawings(flows: &[Flow], all: &mut Reproduced) {
     let wanted: [Drawing; 5] = [
         (
             "data",
@@ -290,11 +315,10 @@ fn drawings(flows: &[(&str, Traffic)], all: &mut Reproduced) {
         ),
     ];
     for (id, title, axis, column, factor) in wanted {
-        let lines = flows.iter().filter_map(|(name, flow)| {
-            let series = flow.series.as_ref()?;
-            let points = series.t_s.iter().zip(column(series));
+        let lines = flows.iter().map(|flow| {
+            let points = flow.series.t_s.iter().zip(column(&flow.series));
             let points = points.map(|(t, v)| (*t, v.map_or(f64::NAN, |v| v * factor)));
-            Some(Line::new(name, Style::Line, points))
+            Line::new(flow.name, Style::Line, points)
         });
         all.figures.push(
             Figure::new(
@@ -307,10 +331,9 @@ fn drawings(flows: &[(&str, Traffic)], all: &mut Reproduced) {
             .lines(lines),
         );
     }
-    let lines = flows.iter().filter_map(|(name, flow)| {
-        let series = flow.series.as_ref()?;
-        Some(Line::new(name, Style::Steps, histogram(&series.rtt_us)))
-    });
+    let lines = flows
+        .iter()
+        .map(|flow| Line::new(flow.name, Style::Steps, histogram(&flow.series.rtt_us)));
     all.figures.push(
         Figure::new(
             "link-histogram",
@@ -361,6 +384,36 @@ mod tests {
                 ("baseline", "cubic")
             );
         }
+    }
+
+    #[test]
+    fn a_record_without_samples_is_an_error_and_has_no_verdict() {
+        let lacks = |traffic: &Traffic| Flow::of("x", traffic).map(|flow| flow.mode_ms);
+        let mut traffic = Traffic {
+            rtt_us: Some(Quantiles::default()),
+            ..Traffic::default()
+        };
+        assert_eq!(lacks(&traffic), Err("series"));
+        let mut series = Series {
+            t_s: vec![0.5],
+            rtt_us: vec![None],
+            ..Series::default()
+        };
+        traffic.series = Some(series.clone());
+        assert_eq!(lacks(&traffic), Err("samples of the RTT"));
+        series.rtt_us = vec![Some(12_000.0)];
+        traffic.series = Some(series);
+        assert_eq!(lacks(&traffic), Ok(10.0));
+        // A threshold may be infinite in all samples.
+        let mut all = Reproduced::default();
+        numbers(&Flow::of("x", &traffic).unwrap(), &mut all);
+        let threshold = all
+            .experiments
+            .iter()
+            .find(|row| row.id.contains("ssthresh"));
+        assert_eq!(threshold.unwrap().measured, "infinite throughout".into());
+        traffic.rtt_us = None;
+        assert_eq!(lacks(&traffic), Err("round-trip times"));
     }
 
     #[test]

@@ -153,7 +153,7 @@ fn measured(ran: &Ran, all: &mut Reproduced) -> Result<(), Error> {
             cost / 1e6,
             "million",
         ),
-        ("rtt", "mean smoothed RTT", ran.rtt_ms(), "ms"),
+        ("rtt", "mean smoothed RTT", ran.rtt_ms()?, "ms"),
     ];
     for (key, what, value, unit) in measured {
         all.experiments.push(
@@ -225,7 +225,7 @@ fn against_stock(ran: &Ran, stock: &Ran, all: &mut Reproduced) -> Result<(), Err
         HALF_THE_ACKS,
         "Published: about half. Here the search goes on to 20 and more segments an ACK.",
     ));
-    let longer = ran.rtt_ms() / stock.rtt_ms();
+    let longer = ran.rtt_ms()? / stock.rtt_ms()?;
     all.experiments.push(beside(
         add("rtt-ratio", "RTT, of the unmodified one", longer, ""),
         0.5,
