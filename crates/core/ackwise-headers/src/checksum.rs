@@ -6,8 +6,8 @@
 //! for callers that add up parts themselves, and [`fold`] folds such a sum. [`complete_tcp`]
 //! completes the checksum that the stack left to a device.
 
-use crate::ip::protocol::{DESTINATION, HOP_BY_HOP, ROUTING, TCP};
-use crate::{Ip, Ipv4, Ipv6, Tcp};
+use crate::ip::protocol::TCP;
+use crate::{Ip, Ipv4, Tcp};
 
 /// Returns the one's complement sum of 16-bit words in the machine's byte order, not yet folded. An
 /// odd last byte is padded with zero. The byte order does not matter as long as the result is
@@ -124,15 +124,7 @@ fn full_pseudo_header(packet: &[u8], at: usize) -> u64 {
 fn tcp_offset(packet: &[u8]) -> Option<usize> {
     let at = match Ip::read(packet)? {
         Ip::V4(ip) => Some(ip.header_len()).filter(|len| *len >= Ipv4::LEN)?,
-        Ip::V6(ip) => {
-            let (mut next, mut at) = (ip.next_header(), Ipv6::LEN);
-            while matches!(next, HOP_BY_HOP | ROUTING | DESTINATION) {
-                let [header, length] = *packet.get(at..)?.first_chunk()?;
-                next = header;
-                at += (usize::from(length) + 1) * 8;
-            }
-            at
-        }
+        Ip::V6(ip) => ip.upper_layer(packet)?.1,
     };
     (packet.len() >= at + Tcp::LEN).then_some(at)
 }
@@ -140,6 +132,7 @@ fn tcp_offset(packet: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ip::protocol::{HOP_BY_HOP, ROUTING};
     use proptest::prelude::*;
 
     /// A packet with this IP header and a segment with a correct checksum.

@@ -134,6 +134,23 @@ impl<'a> Ipv6<'a> {
         self.0[7]
     }
 
+    /// Returns the first protocol behind hop-by-hop options, routing headers and destination options
+    /// of this packet, and its offset, which may be past the end. Returns `None` if the packet ends
+    /// within these headers.
+    #[must_use]
+    pub fn upper_layer(&self, packet: &[u8]) -> Option<(u8, usize)> {
+        let (mut next, mut at) = (self.next_header(), Ipv6::LEN);
+        while matches!(
+            next,
+            protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION
+        ) {
+            let [header, length] = *packet.get(at..)?.first_chunk()?;
+            next = header;
+            at += (usize::from(length) + 1) * 8;
+        }
+        Some((next, at))
+    }
+
     /// The source address, then the destination address.
     #[must_use]
     pub fn addresses(&self) -> &'a [u8; 32] {

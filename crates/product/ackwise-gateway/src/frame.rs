@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::{Deref, DerefMut};
 
-use ackwise_headers::{Ip, checksum, ip_offset};
+use ackwise_headers::{Ip, Ipv4, checksum, ip_offset};
 use ackwise_policy::{LinkKind, Segment, TcpFlags, parse};
 use ackwise_queue::{Ecn, Packet};
 use siphasher::sip::SipHasher13;
@@ -12,8 +12,6 @@ use siphasher::sip::SipHasher13;
 const CE: u8 = 3;
 /// The length of an Ethernet header, without tags of VLANs, bytes.
 const ETHERNET_HEADER: usize = 14;
-/// The length of an IPv4 header without options, bytes.
-const IPV4_HEADER: usize = 20;
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
 const PROTOCOL_SCTP: u8 = 132;
@@ -133,14 +131,23 @@ impl Frame {
     /// What all packets of a flow have in common: the addresses, the protocol, and the ports where
     /// the protocol has them and the packet is not a fragment. `None` without an IP header.
     fn flow_key(&self) -> Option<impl Hash> {
-        let (ip, rest) = Ip::split(&self.bytes()[self.ip?..])?;
-        let (protocol, options) = match &ip {
+        let packet = &self.bytes()[self.ip?..];
+        let ip = Ip::read(packet)?;
+        let (protocol, payload) = match &ip {
             Ip::V4(ip) if ip.is_fragment() => (ip.protocol(), None),
-            Ip::V4(ip) => (ip.protocol(), ip.header_len().checked_sub(IPV4_HEADER)),
-            Ip::V6(ip) => (ip.next_header(), Some(0)),
+            Ip::V4(ip) => {
+                let length = Some(ip.header_len());
+                (ip.protocol(), length.filter(|it| *it >= Ipv4::LEN))
+            }
+            Ip::V6(ip) => match ip.upper_layer(packet) {
+                Some((protocol, at)) => (protocol, Some(at)),
+                None => (ip.next_header(), None),
+            },
         };
         let has_ports = matches!(protocol, PROTOCOL_TCP | PROTOCOL_UDP | PROTOCOL_SCTP);
-        let behind = options.filter(|_| has_ports).and_then(|at| rest.get(at..));
+        let behind = payload
+            .filter(|_| has_ports)
+            .and_then(|at| packet.get(at..));
         let ports = behind.and_then(|bytes| bytes.first_chunk::<4>());
         Some((ip.source(), ip.destination(), protocol, ports.copied()))
     }
@@ -336,6 +343,15 @@ mod tests {
         marked[1] = 3;
         assert_eq!(hash(&base, 5), hash(&marked, 5));
         assert_ne!(hash(&base, 5), hash(&base, 6));
+        // Also behind extension headers of IPv6: here hop-by-hop options.
+        let extended = |from| {
+            let mut packet = tcp_v6(from, 2, b"x");
+            packet[6] = 0;
+            packet.splice(40..40, [6, 0, 1, 4, 0, 0, 0, 0]);
+            packet
+        };
+        assert_ne!(hash(&extended(1), 5), hash(&extended(8), 5));
+        assert_eq!(hash(&extended(1), 5), hash(&tcp_v6(1, 2, b"x"), 5));
         // Fragments after the first have no ports, and all fragments stay together.
         let fragment = |from| {
             let mut packet = tcp_v4(from, 2, b"x");
