@@ -338,7 +338,7 @@ fn an_attempt_ends_with_the_traffic() {
 fn below_the_minimum_nothing_is_lost() {
     for low in [0.3, 0.95] {
         let mut trace = vec![low * BOUNDS.min_bps as f64; 60_000];
-        trace.extend([5e6; 60_000]);
+        trace.extend(vec![5e6; 60_000]);
         let path = Path {
             buffer: 5e6 / 16.0,
             ..Path::default()

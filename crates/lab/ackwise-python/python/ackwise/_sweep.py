@@ -15,7 +15,7 @@ import uuid
 from pathlib import Path
 
 from ackwise import _native, _program, _progress
-from ackwise._errors import Error, RunError, ScenarioError, StoreError
+from ackwise._errors import Error, RunError, ScenarioError, StoreError, TooLargeError
 from ackwise._results import Results
 from ackwise._scenario import Scenario, chosen, with_duration
 
@@ -376,10 +376,12 @@ def sweep(
             tell(place)
         driver = Driver(client, plan, missing)
         driver.run(tell)
-    except ScenarioError as error:
+    except (ScenarioError, TooLargeError) as error:
         # A worker reads the scenario from the directory.
         said = str(error).replace(str(directory / plan.file), str(native.path))
-        raise ScenarioError(said, error.diagnostics) from None
+        if isinstance(error, ScenarioError):
+            raise ScenarioError(said, error.diagnostics) from None
+        raise TooLargeError(said) from None
     finally:
         if bar is not None:
             bar.close()
