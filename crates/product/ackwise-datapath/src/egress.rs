@@ -27,8 +27,8 @@ struct EgressBytes {
     others: u64,
 }
 
-/// Samples the totals at the interval that [`Uplink`] expects, although heartbeats may be late, and
-/// do not come while the policy is paused: the bytes are then spread over the samples that are due.
+/// Samples the totals at the interval that [`Uplink`] expects, although heartbeats may be late: the
+/// bytes are then spread over the samples that are due.
 #[derive(Default)]
 struct Samples {
     uplink: Uplink,

@@ -123,11 +123,9 @@ impl Emitter {
     }
 
     fn heartbeat(&mut self, lifecycle: &Lifecycle, shared: &Shared) {
-        let quiet = || {
-            let flags = [&shared.quiesce, &shared.paused];
-            flags.iter().any(|flag| flag.load(Ordering::SeqCst)) || shared.cannot_reemit()
-        };
-        if lifecycle.is_frozen() || quiet() {
+        let ends = || shared.quiesce.load(Ordering::SeqCst) || shared.cannot_reemit();
+        let paused = || shared.paused.load(Ordering::SeqCst);
+        if lifecycle.is_frozen() || ends() {
             if let Some(egress) = &self.egress {
                 egress.pause();
             }
@@ -135,24 +133,38 @@ impl Emitter {
         }
         let now = monotonic_ns();
         let until = now + u64::try_from(HEARTBEAT_TIMEOUT.as_nanos()).unwrap_or(u64::MAX);
-        match self.egress.as_mut().map(|egress| egress.sample(now / 1000)) {
-            Some(Ok(sampled)) => {
-                let others = &shared.others_fill_link;
-                others.store(sampled.others_fill_link, Ordering::SeqCst);
-                self.control_values.shared_us = sampled.shared_us;
-                self.control_values.shared_until_ns = until;
-            }
-            Some(Err(e)) => tracing::debug!("who fills the link is not known: {e}"),
-            None => {}
-        }
+        self.sample_egress(now, until, shared);
         if let Some(cpus) = &self.cpus {
             self.control_values.busy_cpus = cpus.busy();
         }
         self.control_values.use_ack_priority = u32::from(shared.use_ack_priority());
+        if paused() {
+            // ACKs that pass have the class that held ones would have.
+            if let Some(egress) = &self.egress {
+                egress.pause();
+            }
+            self.control_values.shared_until_ns = 0;
+            self.hold_until(0);
+            return;
+        }
         self.hold_until(until);
         // Somebody may have stopped the holding just before this.
-        if quiet() {
+        if ends() || paused() {
             self.hold_until(0);
+        }
+    }
+
+    /// Finds out who fills the link, which flows are told until this time.
+    fn sample_egress(&mut self, now_ns: u64, until_ns: u64, shared: &Shared) {
+        match self.egress.as_mut().map(|it| it.sample(now_ns / 1000)) {
+            Some(Ok(sampled)) => {
+                let others = &shared.others_fill_link;
+                others.store(sampled.others_fill_link, Ordering::SeqCst);
+                self.control_values.shared_us = sampled.shared_us;
+                self.control_values.shared_until_ns = until_ns;
+            }
+            Some(Err(e)) => tracing::debug!("who fills the link is not known: {e}"),
+            None => {}
         }
     }
 

@@ -6,7 +6,7 @@ mod common;
 
 use std::fs::File;
 use std::io;
-use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::process::CommandExt;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use ackwise_testbed::program::{Ended, must, root, until};
 use ackwise_testbed::{Netns, in_virtual_time, refuse};
-use common::{ACKWISE, Attached, Detached, Net, content, transfer};
+use common::{ACKWISE, Attached, Detached, Net, beside_an_upload, content, tins, transfer};
 use nix::libc;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -512,36 +512,6 @@ fn is_cake(shown: &str) -> bool {
         "ack-filter-aggressive",
     ];
     options.iter().all(|it| shown.contains(it)) && shown.lines().count() == 1
-}
-
-/// The packets that the tins of the cake have sent: bulk, best effort, video, voice.
-fn tins(net: &Net) -> [u64; 4] {
-    let command = format!(
-        "tc -n {} -s -j qdisc show dev {} root",
-        net.receiver, net.iface
-    );
-    let shown: serde_json::Value = serde_json::from_str(&must(&command)).unwrap();
-    let tins = shown[0]["tins"].as_array().expect("tins");
-    let sent = tins.iter().map(|tin| tin["sent_packets"].as_u64().unwrap());
-    sent.collect::<Vec<_>>().try_into().expect("four tins")
-}
-
-/// Runs this while the receiver's side uploads.
-fn beside_an_upload(net: &Net, test: impl FnOnce()) {
-    let sink = Netns::named(&net.sender).run(|| TcpListener::bind("10.9.0.1:5556").unwrap());
-    let sink = thread::spawn(move || {
-        let (mut stream, _) = sink.accept().unwrap();
-        io::copy(&mut stream, &mut io::sink()).unwrap();
-    });
-    let address = "10.9.0.1:5556";
-    let upload = Netns::named(&net.receiver).run(|| TcpStream::connect(address).unwrap());
-    let mut sending = upload.try_clone().unwrap();
-    let source = thread::spawn(move || io::copy(&mut io::repeat(0), &mut sending));
-    test();
-    upload.shutdown(Shutdown::Both).unwrap();
-    // It cannot send any more.
-    source.join().unwrap().unwrap_err();
-    sink.join().unwrap();
 }
 
 /// Ends an `ackwise up` by a signal or by `ackwise down`, and waits until nothing is left.

@@ -1,12 +1,13 @@
 //! What the command's tests share.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 
 use ackwise_testbed::Netns;
 use ackwise_testbed::program::{Ended, Program, must, until};
@@ -222,6 +223,34 @@ pub fn transfer(net: &Net, bytes: Vec<u8>) -> Vec<u8> {
     });
     sender.join().unwrap();
     received
+}
+
+/// Runs this while the receiver's side uploads.
+pub fn beside_an_upload(net: &Net, test: impl FnOnce()) {
+    let address = "10.9.0.1:5556";
+    let listener = Netns::named(&net.sender).run(|| TcpListener::bind(address).unwrap());
+    let upload = Netns::named(&net.receiver).run(|| TcpStream::connect(address).unwrap());
+    let (mut arriving, _) = listener.accept().unwrap();
+    let mut sending = upload.try_clone().unwrap();
+    let source = thread::spawn(move || io::copy(&mut io::repeat(0), &mut sending));
+    let sink = thread::spawn(move || io::copy(&mut arriving, &mut io::sink()));
+    test();
+    upload.shutdown(Shutdown::Both).unwrap();
+    // It cannot send any more.
+    source.join().unwrap().unwrap_err();
+    sink.join().unwrap().unwrap();
+}
+
+/// The packets that the tins of the cake have sent: bulk, best effort, video, voice.
+pub fn tins(net: &Net) -> [u64; 4] {
+    let command = format!(
+        "tc -n {} -s -j qdisc show dev {} root",
+        net.receiver, net.iface
+    );
+    let shown: serde_json::Value = serde_json::from_str(&must(&command)).unwrap();
+    let tins = shown[0]["tins"].as_array().expect("tins");
+    let sent = tins.iter().map(|tin| tin["sent_packets"].as_u64().unwrap());
+    sent.collect::<Vec<_>>().try_into().expect("four tins")
 }
 
 fn inside(ns: &str, program: &str) -> Command {
