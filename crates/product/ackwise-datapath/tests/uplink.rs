@@ -3,9 +3,9 @@
 
 mod common;
 
-use ackwise_datapath::{Context, Options, Position, Scripted, sys};
+use ackwise_datapath::{AttachMode, Context, Options, Position, Scripted, sys};
 use ackwise_policy::UPLINK_FULL_BYTES;
-use common::{Seg, alone};
+use common::{Flow, Pair, Seg, Wire, alone, attach, eventually, ms, output, tc};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -150,4 +150,62 @@ fn what_leaves_is_counted_to_the_byte() {
         left(&datagram),
         (rest, others, u64::from(UPLINK_FULL_BYTES))
     );
+}
+
+/// The class for ACKs, and its queue: as a number and as `tc` writes it.
+const ACK_CLASS: (u32, &str) = (1 << 16 | 3, "1:3");
+
+/// The packets that the class for ACKs has had.
+fn in_ack_class() -> u64 {
+    let text = output(
+        "tc",
+        &format!("-s class show dev aw0 classid {}", ACK_CLASS.1),
+    );
+    let mut words = text.split_whitespace().skip_while(|word| *word != "bytes");
+    let packets = words.nth(1).and_then(|packets| packets.parse().ok());
+    packets.unwrap_or_else(|| panic!("no packets in {text}"))
+}
+
+/// Sends segments and their ACKs, each after a full packet of another flow if `beside_upload`,
+/// until the last ACK was in the class for ACKs, or was not.
+fn send_until(in_class: bool, beside_upload: bool, wires: (&Wire, &Wire), flow: &mut Flow) {
+    let upload = Seg {
+        port: 10_001,
+        payload: 1400,
+        ..Seg::ack(0)
+    };
+    eventually(&format!("in the class for ACKs: {in_class}"), || {
+        std::thread::sleep(ms(10));
+        if beside_upload {
+            wires.0.send(&upload.frame());
+        }
+        let before = in_ack_class();
+        flow.step(wires.0, wires.1);
+        (in_ack_class() > before) == in_class
+    });
+}
+
+/// A policy that a guard has paused may stay so for days, so the class of ACKs must not stay as it
+/// was. HTB, like cake, takes a priority with its own handle as the number of a class.
+#[test]
+fn the_class_of_acks_follows_the_upload_also_while_the_policy_is_paused() {
+    let _alone = alone();
+    Pair::new().run(|near, far| {
+        tc("qdisc add dev aw0 root handle 1: htb default 2");
+        for class in ["1:2", ACK_CLASS.1] {
+            tc(&format!(
+                "class add dev aw0 parent 1: classid {class} htb rate 1gbit quantum 60000"
+            ));
+        }
+        let mut options = Options::new("aw0", "every-n".parse().expect("a policy"));
+        options.attach = AttachMode::Tcx;
+        options.ack_priority = ACK_CLASS.0;
+        let datapath = attach(options);
+        let mut flow = Flow::start(near, far, Seg::ack(0));
+        for paused in [false, true, false] {
+            datapath.pause(paused).unwrap_or_else(|e| panic!("{e}"));
+            send_until(true, true, (near, far), &mut flow);
+            send_until(false, false, (near, far), &mut flow);
+        }
+    });
 }
