@@ -12,9 +12,10 @@ const MS: Nanos = 1_000_000;
 /// Linux: the minimum and the maximum delay.
 const ATO_MIN: Nanos = 40 * MS;
 const DELACK_MAX: Nanos = 200 * MS;
-/// The RTO of the receiver's own direction in Linux: the receiver sends no data, so its
-/// estimate keeps the initial value.
-const RTO: Nanos = 1_000 * MS;
+/// Linux: the retransmission timeout before the first round trip is measured, and the least that
+/// its variance counts.
+const INITIAL_RTO: Nanos = 1_000 * MS;
+const RTTVAR_MIN: Nanos = 200 * MS;
 /// Linux: quick ACKs after a duplicate, and after a mark.
 const QUICK_ACKS_AFTER_DUPLICATE: u32 = 16;
 const QUICK_ACKS_AFTER_MARK: u32 = 2;
@@ -44,6 +45,17 @@ pub(crate) struct Seen {
     pub unacked: u64,
     /// The round-trip time, if the receiver has measured it.
     pub rtt: Option<Nanos>,
+    /// The round-trip time of the handshake, if there was one. A receiver that sends no data has no
+    /// other sample for its retransmission timeout.
+    pub handshake_rtt: Option<Nanos>,
+}
+
+impl Seen {
+    /// Linux: the retransmission timeout of the receiver's own direction.
+    fn rto(&self) -> Nanos {
+        self.handshake_rtt
+            .map_or(INITIAL_RTO, |rtt| rtt + (2 * rtt).max(RTTVAR_MIN))
+    }
 }
 
 /// The counters and the timer of the delayed ACK.
@@ -57,6 +69,8 @@ pub(crate) struct DelayedAck {
     ato: Nanos,
     quick: u32,
     last_data: Nanos,
+    /// Linux: `Seen::rto` of the last segment.
+    rto: Nanos,
     /// Linux: payload of a full segment.
     rcv_mss: u32,
     /// Linux: the number that the duplicate ACKs carry, how many were sent, and how many were compressed.
@@ -75,6 +89,7 @@ impl DelayedAck {
             ato: 0,
             quick: 0,
             last_data: 0,
+            rto: INITIAL_RTO,
             rcv_mss: 536,
             duplicates_of: 0,
             duplicates: 0,
@@ -103,7 +118,7 @@ impl DelayedAck {
         if seen.arrival != Arrival::InOrder || seen.holes {
             return !(c.compress_sack && seen.holes && self.compress(seen, now));
         }
-        self.start_timer(c, now);
+        self.start_timer(c, seen, now);
         false
     }
 
@@ -121,6 +136,7 @@ impl DelayedAck {
     /// Linux, `tcp_event_data_recv()`: the delay follows the gaps between segments.
     fn adapt(&mut self, c: &ReceiverConfig, seen: &Seen, now: Nanos) {
         self.rcv_mss = self.rcv_mss.max(seen.payload).min(c.mss);
+        self.rto = seen.rto();
         if seen.arrival == Arrival::InOrder || seen.arrival == Arrival::FillsGap {
             let gap = now - self.last_data;
             if self.ato == 0 {
@@ -129,8 +145,8 @@ impl DelayedAck {
             } else if gap <= ATO_MIN / 2 {
                 self.ato = self.ato / 2 + ATO_MIN / 2;
             } else if gap < self.ato {
-                self.ato = (self.ato / 2 + gap).min(RTO).min(DELACK_MAX);
-            } else if gap > RTO {
+                self.ato = (self.ato / 2 + gap).min(self.rto);
+            } else if gap > self.rto {
                 // The sender restarts; help its slow start.
                 self.quick_start(c);
             }
@@ -180,14 +196,21 @@ impl DelayedAck {
         true
     }
 
-    fn start_timer(&mut self, c: &ReceiverConfig, now: Nanos) {
+    fn start_timer(&mut self, c: &ReceiverConfig, seen: &Seen, now: Nanos) {
         if self.deadline != NEVER {
             return;
         }
         self.deadline = match c.ack_timer {
             AckTimer::FirstSegment => now + c.ack_delay,
             AckTimer::Heartbeat => (now / c.ack_delay + 1) * c.ack_delay,
-            AckTimer::Adaptive => now + self.ato.clamp(c.ack_delay.min(ATO_MIN), DELACK_MAX),
+            AckTimer::Adaptive => {
+                // Linux, `tcp_send_delayed_ack()`: no longer than a round trip, or than the minimum.
+                let longest = seen
+                    .handshake_rtt
+                    .map_or(DELACK_MAX, |rtt| rtt.max(ATO_MIN));
+                let shortest = c.ack_delay.min(ATO_MIN);
+                now + self.ato.clamp(shortest, longest.min(DELACK_MAX))
+            }
         };
     }
 
@@ -199,7 +222,7 @@ impl DelayedAck {
         self.deadline = NEVER;
         if c.ack_timer == AckTimer::Adaptive && self.compressed == 0 {
             // The delay was too short for the gap: wait longer the next time.
-            self.ato = (2 * self.ato).min(RTO);
+            self.ato = (2 * self.ato).min(self.rto);
         }
         true
     }
@@ -254,6 +277,7 @@ mod tests {
             next: 0,
             unacked,
             rtt: None,
+            handshake_rtt: None,
         }
     }
 
@@ -349,6 +373,47 @@ mod tests {
     }
 
     /// Linux: the fourth and later duplicates share one ACK for 1 ms.
+    /// Linux: the timer doubles each time it expires, up to a round trip but never below 40 ms. A
+    /// sender that pauses for longer than a retransmission timeout gets quick ACKs again.
+    #[test]
+    fn linux_waits_for_at_most_a_round_trip() {
+        let c = config(TcpModel {
+            stack: Some(Stack::Linux),
+            ..TcpModel::default()
+        });
+        let cases = [
+            (None, [40, 80, 160, 200], 1001),
+            (Some(20), [40, 40, 40, 40], 221),
+            (Some(100), [40, 80, 100, 100], 301),
+            (Some(300), [40, 80, 160, 200], 901),
+        ];
+        for (rtt, waits, pause) in cases {
+            let seen = Seen {
+                handshake_rtt: rtt.map(|rtt| rtt * MS),
+                ..next(1448)
+            };
+            let mut d = DelayedAck::new();
+            for n in 0..16 {
+                assert!(d.on_data(&c, &seen, n * MS), "{n}");
+                d.on_ack_sent();
+            }
+            let mut now = 16 * MS;
+            for wait in waits {
+                assert!(!d.on_data(&c, &seen, now));
+                assert_eq!(d.deadline(), now + wait * MS, "{rtt:?}");
+                assert!(d.on_timer(&c, now + wait * MS));
+                d.on_ack_sent();
+                now += 210 * MS;
+            }
+            let last = now - 210 * MS;
+            assert!(
+                !d.clone().on_data(&c, &seen, last + (pause - 1) * MS),
+                "{rtt:?}"
+            );
+            assert!(d.on_data(&c, &seen, last + pause * MS), "{rtt:?}");
+        }
+    }
+
     #[test]
     fn linux_compresses_sacks() {
         let c = config(TcpModel {

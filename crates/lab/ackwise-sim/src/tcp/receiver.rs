@@ -193,6 +193,7 @@ impl Receiver {
             next: self.data.next(),
             unacked: self.data.next() - self.last_ack.unwrap_or(0),
             rtt: self.rtt(),
+            handshake_rtt: self.handshake_rtt,
         };
         if self.stack.is_some() {
             // While there are holes Linux compresses SACKs, whatever the policy.
