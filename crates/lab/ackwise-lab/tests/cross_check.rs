@@ -76,6 +76,17 @@ fn short_transfers_do_what_they_do_on_linux() {
     assert_eq!(both["agreements"].as_array().unwrap().len(), 36);
 }
 
+/// Segments come one at a time, up to 60 ms apart.
+#[test]
+fn single_segments_are_acknowledged_as_on_linux() {
+    let scenario = SCENARIO.replace("cross-check", "cross-check-slow");
+    let Ended { code, out, err } = against_virtual(&scenario, &["--format", "json"]);
+    assert_eq!(code, 0, "{out}{err}");
+    let both: Value = serde_json::from_str(&out).unwrap();
+    // Two arms, two congestion controls, two rates, two round trips, two metrics.
+    assert_eq!(both["agreements"].as_array().unwrap().len(), 32);
+}
+
 /// Deep and shallow queues, wide and thin uplinks, a minute each.
 #[test]
 fn bbr_does_what_linux_does() {

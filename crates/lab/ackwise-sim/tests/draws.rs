@@ -145,10 +145,10 @@ fn a_small_draw_comes_to_what_it_came_to() {
     let expected = [
         "baseline/bbr/1/point=1 1 2570200",
         "every-n/bbr/1/point=1 1 3926976",
-        "baseline/cubic/1/point=2 2 2965504",
-        "every-n/cubic/1/point=2 2 2360240",
-        "baseline/bbr/1/point=3 2 4540928",
-        "every-n/bbr/1/point=3 2 4775504",
+        "baseline/cubic/1/point=2 2 3000256",
+        "every-n/cubic/1/point=2 2 2174896",
+        "baseline/bbr/1/point=3 2 4517760",
+        "every-n/bbr/1/point=3 2 4665456",
         "baseline/bbr/1/point=4 1 1078760",
         "every-n/bbr/1/point=4 1 2315352",
     ];

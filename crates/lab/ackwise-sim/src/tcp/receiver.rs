@@ -44,9 +44,15 @@ pub struct Receiver {
     /// A policy that replaces `delack`.
     stack: Option<Box<Stack>>,
     receive_window: ReceiveWindow,
-    /// When the SYN-ACK left, until it is answered; then the RTT of the handshake.
+    /// How long the SYN was on its way.
+    syn_took: Nanos,
+    /// When the SYN-ACK left, until it is answered.
     syn_ack_at: Option<Nanos>,
+    /// From then until an ACK alone would have come, as Linux measures it.
     handshake_rtt: Option<Nanos>,
+    /// From then until the first segment came, whose transmission counts. It decides how long SACKs
+    /// are compressed, and the rates in scenarios/papers/pavilanskas-2010 were derived with it.
+    first_segment_rtt: Option<Nanos>,
     owed: Owed,
     /// The held ACK, if ECE has changed since: it leaves before the owed one.
     before_ece: Option<Packet>,
@@ -73,7 +79,9 @@ impl Receiver {
             stack: config.policy.is_some().then(Box::default),
             receive_window: ReceiveWindow::new(&config),
             syn_ack_at: None,
+            syn_took: 0,
             handshake_rtt: None,
+            first_segment_rtt: None,
             owed: Owed::Nothing,
             before_ece: None,
             last_ack: None,
@@ -117,13 +125,18 @@ impl Receiver {
     pub fn on_packet(&mut self, p: &Packet, now: Nanos) {
         if p.flags.contains(Flags::SYN) {
             self.ts_recent = p.tsval;
+            self.syn_took = now.saturating_sub(p.tsval);
             self.may_be_asked = p.ack_option();
             self.owed = Owed::SynAck;
             self.with_stack(|_, stack, policy| stack.shake(policy, p, false, now));
             return;
         }
         if let Some(at) = self.syn_ack_at.take() {
-            self.handshake_rtt = Some(now - at);
+            // The sender does not answer by an ACK alone, as Linux does, but by its first segment.
+            // The ACK would have taken as long as the SYN.
+            let answered = p.tsval.clamp(at, now);
+            self.handshake_rtt = Some((answered - at + self.syn_took).min(now - at));
+            self.first_segment_rtt = Some(now - at);
         }
         if p.flags.contains(Flags::FIN) {
             self.fin = Some(p.seq + u64::from(p.payload));
@@ -220,9 +233,9 @@ impl Receiver {
         }
     }
 
-    /// The receiver's estimate of the round trip, or the handshake's if that was shorter.
+    /// The receiver's estimate of the round trip, or the first segment's if that was shorter.
     fn rtt(&self) -> Option<Nanos> {
-        match (self.receive_window.rtt(), self.handshake_rtt) {
+        match (self.receive_window.rtt(), self.first_segment_rtt) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
