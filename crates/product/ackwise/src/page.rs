@@ -9,7 +9,8 @@ table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}\
 th,td{text-align:right;padding:.3rem .6rem;border-bottom:1px solid #ddd}\
 th:first-child,td:first-child{text-align:left}\
 td.left,th.left{text-align:left}td.left{min-width:14rem}\
-.wide{overflow-x:auto}svg{max-width:100%;height:auto}.wide svg{max-width:none}\
+td:not(.left,:first-child){white-space:nowrap}\
+.wide{overflow-x:auto}svg{max-width:100%;height:auto}.wide svg{min-width:36rem}\
 svg text{font:13px system-ui,sans-serif;fill:currentColor}\
 @media(prefers-color-scheme:dark){body{color:#e6e6e6;background:#16181b}\
 .advice{background:#1d2a3a}th,td{border-color:#333}}";
