@@ -38,14 +38,18 @@ function table(parent, head, rows) {
 	wide.className = "wide";
 	const made = element("table", undefined, wide);
 	const line = element("tr", undefined, made);
-	for (const text of head) {
-		element("th", text, line);
-	}
+	// The reasons of a policy are text; all else but the first column are numbers.
+	const cell = (kind, text, column, line) => {
+		if (head[column] === "reasons") {
+			element(kind, text, line).className = "left";
+		} else {
+			element(kind, text, line);
+		}
+	};
+	head.forEach((text, column) => cell("th", text, column, line));
 	for (const row of rows) {
 		const line = element("tr", undefined, made);
-		for (const text of row) {
-			element("td", text, line);
-		}
+		row.forEach((text, column) => cell("td", text, column, line));
 	}
 }
 

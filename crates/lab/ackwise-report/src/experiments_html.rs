@@ -88,7 +88,7 @@ pub fn papers_index_html(papers: &[PaperReport]) -> String {
     }
     let page = Page {
         title: "Papers, reproduced",
-        lead: "<p class=\"about\">What papers on TCP acknowledgements printed, beside what came \
+        lead: "<p class=\"about\">What papers on TCP acknowledgments printed, beside what came \
                out here, with the reasons where the two differ.</p>",
         style: STYLE,
         main: &format!("<ul class=\"papers\">{list}</ul>"),

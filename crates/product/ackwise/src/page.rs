@@ -8,9 +8,10 @@ h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}\
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}\
 th,td{text-align:right;padding:.3rem .6rem;border-bottom:1px solid #ddd}\
 th:first-child,td:first-child{text-align:left}\
-td.left,th.left{text-align:left}\
-.wide{overflow-x:auto}svg{max-width:100%;height:auto}svg text{font:13px system-ui,sans-serif;\
-fill:currentColor}\
+td.left,th.left{text-align:left}td.left{min-width:14rem}\
+td:not(.left,:first-child){white-space:nowrap}\
+.wide{overflow-x:auto}svg{max-width:100%;height:auto}.wide svg{min-width:36rem}\
+svg text{font:13px system-ui,sans-serif;fill:currentColor}\
 @media(prefers-color-scheme:dark){body{color:#e6e6e6;background:#16181b}\
 .advice{background:#1d2a3a}th,td{border-color:#333}}";
 
@@ -29,15 +30,31 @@ pub const END: &str = "</body></html>\n";
 
 /// A table; all columns but the first are numbers.
 pub fn table(out: &mut String, head: &[&str], rows: &[Vec<String>]) {
+    cells(out, head, rows, None);
+}
+
+/// A table; all columns but the first and the last are numbers.
+pub fn table_with_text(out: &mut String, head: &[&str], rows: &[Vec<String>]) {
+    cells(out, head, rows, head.len().checked_sub(1));
+}
+
+fn cells(out: &mut String, head: &[&str], rows: &[Vec<String>], text: Option<usize>) {
+    let class = |column| {
+        if text == Some(column) {
+            " class=\"left\""
+        } else {
+            ""
+        }
+    };
     out.push_str("<div class=\"wide\"><table><tr>");
-    for name in head {
-        out.push_str(&format!("<th>{}</th>", escape(name)));
+    for (column, name) in head.iter().enumerate() {
+        out.push_str(&format!("<th{}>{}</th>", class(column), escape(name)));
     }
     out.push_str("</tr>\n");
     for row in rows {
         out.push_str("<tr>");
-        for cell in row {
-            out.push_str(&format!("<td>{}</td>", escape(cell)));
+        for (column, cell) in row.iter().enumerate() {
+            out.push_str(&format!("<td{}>{}</td>", class(column), escape(cell)));
         }
         out.push_str("</tr>\n");
     }

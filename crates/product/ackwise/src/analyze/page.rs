@@ -5,7 +5,7 @@ use ackwise_cli::text;
 
 use super::Finding;
 use super::table::percent;
-use crate::page::{self, escape, table};
+use crate::page::{self, escape, table, table_with_text};
 
 /// One page for all files.
 pub fn page(findings: &[Finding]) -> String {
@@ -110,7 +110,7 @@ fn policies(out: &mut String, a: &Analysis) {
             ]
         })
         .collect();
-    table(
+    table_with_text(
         out,
         &["policy", "judged", "saved", "bytes", "reasons"],
         &rows,
@@ -163,7 +163,7 @@ fn plot(out: &mut String, title: &str, bars: &[(String, f64, String)]) {
         .fold(f64::MIN_POSITIVE, f64::max);
     let height = bars.len() * ROW + 4;
     out.push_str(&format!(
-        "<svg viewBox=\"0 0 720 {height}\" width=\"720\" height=\"{height}\" role=\"img\" \
+        "<div class=\"wide\"><svg viewBox=\"0 0 720 {height}\" width=\"720\" height=\"{height}\" role=\"img\" \
          aria-label=\"{}\">",
         escape(title)
     ));
@@ -181,5 +181,5 @@ fn plot(out: &mut String, title: &str, bars: &[(String, f64, String)]) {
             escape(label)
         ));
     }
-    out.push_str("</svg>\n");
+    out.push_str("</svg></div>\n");
 }

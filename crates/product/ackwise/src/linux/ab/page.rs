@@ -3,7 +3,7 @@
 use ackwise_switchback::{Block, METRICS, MetricEffect, Outcome};
 
 use super::report::{Report, changes, medians, policy_name, sentence, shown};
-use crate::page::{self, escape, table};
+use crate::page::{self, escape, table, table_with_text};
 
 const WIDTH: f64 = 720.0;
 const COLORS: [(Block, &str, &str); 2] = [
@@ -48,7 +48,7 @@ pub fn page(report: &Report) -> String {
         .into_iter()
         .map(|(what, value)| vec![what.to_owned(), value])
         .collect();
-    table(&mut out, &["", ""], &rows);
+    table_with_text(&mut out, &["", ""], &rows);
     blocks(&mut out, &report.blocks);
     out.push_str(page::END);
     out
@@ -96,7 +96,8 @@ fn intervals(out: &mut String, effects: &[MetricEffect]) {
     };
     let height = effects.len() as f64 * ROW + 24.0;
     out.push_str(&format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"Effects with intervals\">"
+        "<div class=\"wide\"><svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
+         aria-label=\"Effects with intervals\">"
     ));
     for ratio in [0.5, 0.7, 0.9, 1.0, 1.1, 1.4, 2.0] {
         out.push_str(&format!(
@@ -128,7 +129,7 @@ fn intervals(out: &mut String, effects: &[MetricEffect]) {
             x(found.ratio),
         ));
     }
-    out.push_str("</svg>\n");
+    out.push_str("</svg></div>\n");
 }
 
 /// The value of each block over time.
@@ -137,7 +138,7 @@ fn dots(out: &mut String, name: &str, blocks: &[Outcome], value: fn(&Outcome) ->
     let most = blocks.iter().filter_map(value).fold(1e-9, f64::max);
     let end = blocks.last().map_or(1.0, |block| block.at_s.max(1.0));
     out.push_str(&format!(
-        "<svg viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{}\">\
+        "<div class=\"wide\"><svg viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{}\">\
          <line x1=\"0\" x2=\"{WIDTH}\" y1=\"{HEIGHT}\" y2=\"{HEIGHT}\" stroke=\"#999\"/>\
          <text x=\"0\" y=\"14\">{}</text>",
         HEIGHT + 22.0,
@@ -160,7 +161,7 @@ fn dots(out: &mut String, name: &str, blocks: &[Outcome], value: fn(&Outcome) ->
         }
     }
     out.push_str(&format!(
-        "<text x=\"{WIDTH}\" y=\"{}\" text-anchor=\"end\">{end:.0} s</text></svg>\n",
+        "<text x=\"{WIDTH}\" y=\"{}\" text-anchor=\"end\">{end:.0} s</text></svg></div>\n",
         HEIGHT + 18.0
     ));
 }
