@@ -334,7 +334,7 @@ static __always_inline int act(struct __sk_buff *skb, struct aw_percpu *here, st
 	if (AW_UNLIKELY(seg->payload)) {
 		c->payload_segments++;
 		c->payload_bytes += seg->len;
-		other_leaves(here, skb);
+		other_leaves(here, skb, 1);
 	}
 	if (d->kind != AW_SEND) {
 		enum hold_result r = HOLD_SILENT;
@@ -379,7 +379,7 @@ static __noinline int unseen_leaves(struct aw_percpu *here, struct __sk_buff *sk
 	if (!here || !f)
 		return 0;
 	if (here->seg.payload) {
-		other_leaves(here, skb);
+		other_leaves(here, skb, 1);
 		return 0;
 	}
 	ack_leaves(here, skb);
@@ -396,15 +396,16 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	struct aw_lock *l;
 	__u64 now, about;
 	__u32 skipped;
-	int how;
+	int status, how;
 
 	selftest_tag(skb);
 	if (!here)
 		return AW_PASS;
 	if (AW_UNLIKELY(here->released.cloning))
 		return release_clone(skb);
-	if (parse(skb, here, &here->seg, &here->counters) != AW_PARSE_OK) {
-		other_leaves(here, skb);
+	status = parse(skb, here, &here->seg, &here->counters);
+	if (status != AW_PARSE_OK) {
+		other_leaves(here, skb, status != AW_PARSE_NOT_TCP);
 		return AW_PASS;
 	}
 	make_key(&here->key, skb, &here->seg, 1);
@@ -418,7 +419,7 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	}
 	f = flow_of_ack(skb, &here->key, &here->seg, &here->counters);
 	if (!f) {
-		other_leaves(here, skb);
+		other_leaves(here, skb, 1);
 		return AW_PASS;
 	}
 	l = lock_flow(f, here);

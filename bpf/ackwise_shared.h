@@ -205,8 +205,8 @@ struct aw_percpu {
 	struct aw_ack_rate_search search; /* of the options of the current packet */
 	aw_u64 coarse_tick;		  /* jiffies when the coarse clock was read */
 	aw_u64 coarse_ns, coarse_us;	  /* the time that was read */
-	aw_u64 left_rest_bytes;		  /* pure ACKs and short packets sent: see egress.h */
-	aw_u64 left_full_bytes;		  /* full packets sent */
+	aw_u64 left_rest_bytes;		  /* the rest of what left, as uplink.h counts */
+	aw_u64 left_others_bytes;	  /* others */
 };
 
 #endif

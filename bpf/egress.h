@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Finds out who fills the link behind the interface (policy's uplink.h). On each CPU the
- * programs count the bytes of full packets that left, and those of the rest: pure ACKs and
- * short packets. User space reads while they count, so neither may be a difference of two
+ * programs count the bytes that left of others, full packets of TCP and whatever is not TCP,
+ * and those of the rest: pure ACKs and short packets of TCP. User space reads while they count, so neither may be a difference of two
  * counters. It adds them up, judges them every 100 ms, and writes the answer beside its
  * heartbeat. An answer that is too old counts as none. While others fill the link, departing
  * pure ACKs may be assigned a class of the queue behind the interface:
@@ -29,11 +29,12 @@ static __always_inline void ack_leaves(struct aw_percpu *here, struct __sk_buff 
 		skb->priority = options.ack_priority;
 }
 
-static __always_inline void other_leaves(struct aw_percpu *here, const struct __sk_buff *skb)
+static __always_inline void other_leaves(struct aw_percpu *here, const struct __sk_buff *skb,
+					 int is_tcp)
 {
 	here->counters.other_bytes += skb->len;
-	if (skb->len >= AW_UPLINK_FULL_BYTES)
-		here->left_full_bytes += skb->len;
+	if (!is_tcp || skb->len >= AW_UPLINK_FULL_BYTES)
+		here->left_others_bytes += skb->len;
 	else
 		here->left_rest_bytes += skb->len;
 }

@@ -258,11 +258,13 @@ impl InterfacePolicy {
         self
     }
 
-    /// Counts a leaving packet that is not a pure ACK of one of the policy's flows.
-    pub fn count_other(&mut self, bytes: u32, now: Nanos) {
+    /// Counts a leaving packet that is not a pure ACK of one of the policy's flows, as
+    /// `policy/include/ackwise/uplink.h` says.
+    pub fn count_other(&mut self, packet: &Packet, now: Nanos) {
         if let Some(egress) = &mut self.egress {
             egress.run_to(now);
-            if bytes >= UPLINK_FULL_BYTES {
+            let bytes = packet.wire_len;
+            if bytes >= UPLINK_FULL_BYTES || packet.flags.contains(Flags::UDP) {
                 egress.others += u64::from(bytes);
             } else {
                 egress.rest += u64::from(bytes);
@@ -372,7 +374,7 @@ impl InterfacePolicy {
             if left.is_pure_ack() {
                 self.count_acks(copies * left.wire_len);
             } else {
-                self.count_other(left.wire_len, now);
+                self.count_other(left, now);
             }
         }
         outcome

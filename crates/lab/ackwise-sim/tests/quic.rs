@@ -69,6 +69,31 @@ fn a_policy_leaves_quic_alone() {
     }
 }
 
+/// QUIC's ACKs are short and nobody thins them, so a queue that they fill is not shortened: TCP keeps
+/// all its ACKs (docs/decisions/0048-not-tcp.md).
+#[test]
+fn thinning_takes_nothing_from_tcp_beside_quic() {
+    let text = include_str!("../../../../scenarios/quic-beside-tcp.toml");
+    let scenario = Scenario::parse("quic-beside-tcp.toml", text).expect("a scenario");
+    let wanted = |arm: &str| ["baseline", "adaptive"].contains(&arm);
+    let only = scenario.runs().into_iter().filter(|run| wanted(&run.arm));
+    let options = RunOptions {
+        only: only.map(|run| run.id).collect(),
+        ..RunOptions::default()
+    };
+    let report = run(&scenario, &options, &mut |_| {}).unwrap_or_else(|error| panic!("{error}"));
+    let goodput = |arm: &str| -> Vec<f64> {
+        let runs = report.runs.iter().filter(|run| run.arm == arm);
+        let tcp = runs.flat_map(|run| run.flows.iter().find(|flow| flow.flow == "tcp"));
+        tcp.map(|flow| flow.traffic.goodput_bps).collect()
+    };
+    let (baseline, adaptive) = (goodput("baseline"), goodput("adaptive"));
+    assert_eq!((baseline.len(), adaptive.len()), (3, 3), "three seeds");
+    for (nothing, thinned) in baseline.iter().zip(&adaptive) {
+        assert!(*thinned > 0.97 * nothing, "{adaptive:?} of {baseline:?}");
+    }
+}
+
 #[test]
 fn the_extension_frees_a_thin_uplink() {
     let every_second = &runs(&scenario(1500, BULK, ""))[0].totals.clone();

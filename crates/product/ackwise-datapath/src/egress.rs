@@ -23,7 +23,7 @@ const MAX_BACKLOG_AGE: Duration = Duration::from_millis(150);
 struct EgressBytes {
     /// Bytes of ACKs and short packets.
     rest: u64,
-    /// Bytes of full packets of others.
+    /// Bytes of others: of full packets of TCP, and of whatever is not TCP.
     others: u64,
 }
 
@@ -228,7 +228,7 @@ impl Egress {
         let mut left = EgressBytes::default();
         for one in self.counters.get(&0, 0)?.iter() {
             left.rest += one.left_rest_bytes;
-            left.others += one.left_full_bytes;
+            left.others += one.left_others_bytes;
         }
         let shared_us = self.samples.update(now_us, left);
         let others_fill_link = shared_us > 0;

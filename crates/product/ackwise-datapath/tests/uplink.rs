@@ -104,8 +104,9 @@ fn a_flow_is_told_whether_its_own_cpu_is_busy() {
     }
 }
 
-/// Outgoing full packets are one count, ACKs and short packets another, whatever flow they belong
-/// to; packets that are not ACKs are also counted in the statistics.
+/// Outgoing full packets and those that are not TCP are one count, ACKs and short packets of TCP
+/// another, whatever flow they belong to; packets that are not ACKs are also counted in the
+/// statistics.
 #[test]
 fn what_leaves_is_counted_to_the_byte() {
     let _alone = alone();
@@ -118,7 +119,7 @@ fn what_leaves_is_counted_to_the_byte() {
             (
                 sum.0 + one.left_rest_bytes,
                 sum.1 + one.counters.other_bytes,
-                sum.2 + one.left_full_bytes,
+                sum.2 + one.left_others_bytes,
             )
         })
     };
@@ -142,14 +143,22 @@ fn what_leaves_is_counted_to_the_byte() {
         rest += if full > 0 { 0 } else { data.len() as u64 };
         assert_eq!(left(&data), (rest, others, full), "{payload} bytes");
     }
-    let mut datagram = ack.clone();
-    datagram[14 + 9] = 17;
-    others += datagram.len() as u64;
-    rest += datagram.len() as u64;
-    assert_eq!(
-        left(&datagram),
-        (rest, others, u64::from(UPLINK_FULL_BYTES))
-    );
+    let mut not_tcp = 0;
+    // UDP, ESP and ICMP.
+    for protocol in [17, 50, 1] {
+        let mut datagram = ack.clone();
+        datagram[14 + 9] = protocol;
+        not_tcp += datagram.len() as u64;
+        assert_eq!(
+            left(&datagram),
+            (
+                rest,
+                others + not_tcp,
+                u64::from(UPLINK_FULL_BYTES) + not_tcp
+            ),
+            "protocol {protocol}"
+        );
+    }
 }
 
 /// The class for ACKs, and its queue: as a number and as `tc` writes it.

@@ -35,7 +35,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         let is_tcp = !handle.flags.contains(Flags::UDP);
         let is_for = is_tcp && policy.is_for(self.connections[whose].flow);
         if side == Side::Acks && !(is_for && handle.direction == Direction::Ack) {
-            policy.count_other(handle.wire_len, self.now);
+            policy.count_other(&handle, self.now);
         }
         if !is_for {
             return Some(handle);

@@ -582,10 +582,10 @@ pub struct aw_percpu {
     pub coarse_ns: aw_u64,
     #[doc = " the time that was read"]
     pub coarse_us: aw_u64,
-    #[doc = " pure ACKs and short packets sent: see egress.h"]
+    #[doc = " the rest of what left, as uplink.h counts"]
     pub left_rest_bytes: aw_u64,
-    #[doc = " full packets sent"]
-    pub left_full_bytes: aw_u64,
+    #[doc = " others"]
+    pub left_others_bytes: aw_u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -609,8 +609,8 @@ const _: () = {
         [::core::mem::offset_of!(aw_percpu, coarse_us) - 2960usize];
     ["Offset of field: aw_percpu::left_rest_bytes"]
         [::core::mem::offset_of!(aw_percpu, left_rest_bytes) - 2968usize];
-    ["Offset of field: aw_percpu::left_full_bytes"]
-        [::core::mem::offset_of!(aw_percpu, left_full_bytes) - 2976usize];
+    ["Offset of field: aw_percpu::left_others_bytes"]
+        [::core::mem::offset_of!(aw_percpu, left_others_bytes) - 2976usize];
 };
 impl Default for aw_percpu {
     fn default() -> Self {
