@@ -12,13 +12,12 @@ use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use crate::diagnostic::Span;
 use crate::diagnostic::{Collector, ConfigError};
 use crate::queue_keys;
 use crate::queues::Queue;
 use crate::section::Section;
 use crate::source::Source;
-use crate::tree::Table;
+use crate::tree::{Kind, Table, Value};
 
 /// The largest IP packet that a queue must hold.
 const MTU: u32 = 1500;
@@ -113,8 +112,10 @@ fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
     } else {
         Some(Queue::for_uplink())
     };
-    if queue.as_ref().is_some_and(|queue| queue.cake.is_some()) {
-        let span = discipline_span(&top);
+    // Also if other keys of the queue are wrong or missing.
+    let cake = discipline(&top).filter(|it| matches!(&it.kind, Kind::Text(name) if name == "cake"));
+    if let Some(cake) = cake {
+        let span = cake.span.clone();
         top.error(
             &span,
             "this discipline is the kernel's own: set it with `tc qdisc`, without a \
@@ -141,10 +142,11 @@ fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
     })
 }
 
-fn discipline_span(top: &Section<'_>) -> Span {
-    top.table("queue")
-        .and_then(|(table, _)| table.get("discipline"))
-        .map_or(0..0, |value| value.span.clone())
+fn discipline<'a>(top: &Section<'a>) -> Option<&'a Value> {
+    match &top.value("queue")?.kind {
+        Kind::Table(table) => table.get("discipline"),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -157,6 +159,19 @@ mod tests {
         let gateway = Gateway::parse("test", text).unwrap();
         assert_eq!(gateway.rate_bps, 1_000_000);
         assert_eq!(gateway.min_rate_bps, Some(300_000));
+    }
+
+    /// It is refused whatever else is missing: nobody adds a limit in vain.
+    #[test]
+    fn cake_is_refused_without_a_limit_too() {
+        for queue in [
+            "{ discipline = \"cake\" }",
+            "{ discipline = \"cake\", limit = \"9 packets\" }",
+        ] {
+            let text = format!("interface = \"wan0\"\nrate = \"1 Mbit/s\"\nqueue = {queue}");
+            let error = Gateway::parse("test", &text).unwrap_err().to_string();
+            assert!(error.contains("the kernel's own"), "{error}");
+        }
     }
 
     /// Otherwise every full packet is dropped, even by an empty queue.

@@ -211,7 +211,7 @@ pub fn rate(text: &str) -> Result<u64, String> {
     }
     if !(1.0..=1e12).contains(&value) {
         return Err(format!(
-            "a rate of '{text}' cannot be emulated: 1 bit/s to 1000 Gbit/s"
+            "a rate must be from 1 bit/s to 1000 Gbit/s, not '{text}'"
         ));
     }
     Ok(value.round() as u64)

@@ -73,7 +73,8 @@ impl Effect {
         self.differences.len()
     }
 
-    /// The median of the ratios of all pairs; 1 if there are none.
+    /// The median of the ratios of all pairs; 1 if there are none, and infinite or 0 if at most one
+    /// of the two sides had any in half of the pairs.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         let mut sorted = self.differences.clone();
@@ -82,7 +83,14 @@ impl Effect {
         if n == 0 {
             return 1.0;
         }
-        ((sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0).exp()
+        let median = f64::midpoint(sorted[(n - 1) / 2], sorted[n / 2]);
+        if median >= MAX_LOG_RATIO {
+            return f64::INFINITY;
+        }
+        if median <= -MAX_LOG_RATIO {
+            return 0.0;
+        }
+        median.exp()
     }
 
     /// The logarithm of the martingale against effects of at most `effect` if `sign` is 1, or of at
@@ -181,6 +189,18 @@ mod tests {
         }
         assert_eq!(seen.pairs(), 12);
         assert!(seen.interval(level()).high < 0.01);
+    }
+
+    #[test]
+    fn an_effect_that_counts_as_infinite_is_not_shown_as_a_number() {
+        let mut effect = Effect::default();
+        effect.add(3.0, 0.0);
+        assert_eq!(effect.ratio(), f64::INFINITY);
+        effect.add(2.0, 0.0);
+        assert_eq!(effect.ratio(), f64::INFINITY);
+        let mut none = Effect::default();
+        none.add(0.0, 3.0);
+        assert_eq!(none.ratio(), 0.0);
     }
 
     #[test]

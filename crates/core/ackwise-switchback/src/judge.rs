@@ -20,7 +20,8 @@ pub struct MetricEffect {
     pub judged: bool,
     /// The number of pairs that were not ignored.
     pub pairs: usize,
-    /// The ratio of the outcome with the policy to that without it.
+    /// The ratio of the outcome with the policy to that without it; infinite if there was none
+    /// without it (`null` in JSON).
     pub ratio: f64,
     /// The smallest compatible ratio.
     pub low: f64,

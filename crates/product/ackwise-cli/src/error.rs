@@ -71,25 +71,50 @@ fn is_product_bad_input(error: &(dyn Error + 'static)) -> bool {
 
 /// Prints an error of a program on standard error: the error, then its causes.
 pub fn print(program: &str, error: &anyhow::Error) {
-    let mut text = format!("{program}: {error}");
-    let mut message = error.to_string();
-    for cause in error.chain().skip(1) {
-        let cause = cause.to_string();
-        // Libraries that print their source themselves would repeat it.
-        if !message.contains(&cause) {
-            text.push_str(&format!("\n  because: {cause}"));
-            message.push_str(&cause);
-        }
-    }
+    let text = format!("{program}: {}", with_causes(error, "\n  because: "));
     let text = text::printable(&text);
     // The exit code reports the error even if nobody can read the message.
     let _ = write!(io::stderr().lock(), "{}", crate::journal::error(&text));
+}
+
+/// An error and its causes, for a log or an answer: `cannot set the rate: permission denied`.
+pub fn in_line(error: &anyhow::Error) -> String {
+    with_causes(error, ": ")
+}
+
+fn with_causes(error: &anyhow::Error, before_cause: &str) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1) {
+        let cause = cause.to_string();
+        // Libraries that print their source themselves would repeat it.
+        if !text.contains(&cause) {
+            text.push_str(before_cause);
+            text.push_str(&cause);
+        }
+    }
+    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use anyhow::Context;
+
+    #[test]
+    fn a_cause_that_the_error_names_itself_is_not_repeated() {
+        let file = ackwise_config::ConfigError::Read {
+            path: "up.toml".into(),
+            source: io::ErrorKind::NotFound.into(),
+        };
+        let named = anyhow::Error::from(file);
+        assert_eq!(
+            in_line(&named),
+            "up.toml: cannot read this file: entity not found"
+        );
+        let other = Err::<(), _>(io::Error::from(io::ErrorKind::NotFound));
+        let other = other.context("setting the rate").unwrap_err();
+        assert_eq!(in_line(&other), "setting the rate: entity not found");
+    }
 
     #[test]
     fn bad_input_is_found_below_context() {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use ackwise_netdev::control::{Listener, Request, Server};
 use ackwise_netdev::daemon::{Daemon, Ended, Lifecycle, Worker};
 use ackwise_netdev::privileges::{PrivilegedOps, drop_privileges};
-use ackwise_netdev::{Attachment, Interface};
+use ackwise_netdev::{Attachment, FilterWatch, Interface};
 use ackwise_policy::Config;
 
 use crate::control::{self, Claim, Holder, Status};
@@ -54,6 +54,7 @@ struct Inner {
     renewal: Mutex<Option<Renewal>>,
     ifindex: u32,
     clsact: bool,
+    filters: FilterWatch,
     made_clsact: bool,
     fallback: Option<String>,
     started: Instant,
@@ -334,6 +335,7 @@ impl Prepared {
             options,
             ifindex: interface.index,
             clsact,
+            filters: FilterWatch::new(interface.index),
             made_clsact,
             fallback,
             started: Instant::now(),
@@ -397,14 +399,19 @@ impl Datapath {
     /// Returns why the datapath has ended, if it has.
     #[must_use]
     pub fn ended(&self) -> Option<Ended> {
-        if lock(&self.inner.attached).is_none() {
+        let attached = lock(&self.inner.attached);
+        let Some(attached) = &*attached else {
             return Some(Ended::Requested);
-        }
+        };
         if !self.interface_alive() {
             return Some(Ended::InterfaceGone);
         }
-        let device_gone = self.inner.shared.device_gone.load(Ordering::Acquire);
-        device_gone.then_some(Ended::DeviceGone)
+        if self.inner.shared.device_gone.load(Ordering::Acquire) {
+            return Some(Ended::DeviceGone);
+        }
+        let are_attached = || attached.attachments.iter().all(Attachment::is_attached);
+        let filter_gone = self.inner.clsact && self.inner.filters.check(are_attached);
+        filter_gone.then_some(Ended::FilterGone)
     }
 
     /// Waits until the datapath ends, at most for `timeout`.
@@ -439,7 +446,8 @@ impl Datapath {
     /// Stops holding, sends what is held, and detaches. Returns the last counters.
     ///
     /// # Errors
-    /// [`Error::InterfaceGone`] or [`Error::DeviceGone`] if that is why it had ended.
+    /// [`Error::InterfaceGone`], [`Error::DeviceGone`] or [`Error::FilterGone`] if that is why it
+    /// had ended.
     pub fn detach(self) -> Result<Stats, Error> {
         let stats = self.inner.detach()?;
         let ifname = || self.inner.options.ifname.clone();
@@ -448,6 +456,9 @@ impl Datapath {
         }
         if self.inner.shared.device_gone.load(Ordering::Acquire) {
             return Err(Error::DeviceGone(ifname()));
+        }
+        if self.inner.filters.is_gone() {
+            return Err(Error::FilterGone(ifname()));
         }
         Ok(stats)
     }

@@ -173,6 +173,12 @@ pub enum Error {
          nothing is held any more"
     )]
     DeviceGone(String),
+    /// Someone else removed a filter of the datapath from clsact.
+    #[error(
+        "the filters through which ackwise sees the packets of {0} were removed by someone else \
+         (`tc qdisc del dev {0} clsact`, or `tc filter del`); nothing is held any more"
+    )]
+    FilterGone(String),
     /// Nothing is attached to the interface.
     #[error(
         "ackwise is not attached to {0} in this network namespace (`ackwise status` lists what is)"

@@ -323,6 +323,27 @@ fn a_deleted_interface_ends_it() {
     }
 }
 
+#[test]
+fn a_filter_that_someone_removes_from_clsact_ends_it() {
+    let _alone = alone();
+    for what in [
+        "qdisc del dev aw0 clsact",
+        "filter del dev aw0 egress",
+        "filter del dev aw0 ingress",
+    ] {
+        Pair::new().near.run(|| {
+            let a = attach(options(AttachMode::Clsact));
+            assert_eq!(a.wait(ms(3_000)), None, "{what}");
+            output("tc", what);
+            assert_eq!(a.wait(ms(30_000)), Some(Ended::FilterGone), "{what}");
+            match a.detach() {
+                Err(Error::FilterGone(name)) => assert_eq!(name, "aw0", "{what}"),
+                other => panic!("{what}: {other:?}"),
+            }
+        });
+    }
+}
+
 /// At a sender, held ACKs come back through a device of ours. Without it nothing is held.
 #[test]
 fn a_device_that_is_deleted_or_taken_down_ends_it() {

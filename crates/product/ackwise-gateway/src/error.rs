@@ -44,6 +44,12 @@ pub enum Error {
          someone else; packets take their normal path again"
     )]
     DeviceGone(String),
+    /// Someone else removed the gateway's filter from clsact.
+    #[error(
+        "the filter that sends the packets of {0} to the gateway was removed by someone else (`tc \
+         qdisc del dev {0} clsact`, or `tc filter del`); packets take their normal path again"
+    )]
+    FilterGone(String),
 }
 
 impl Error {

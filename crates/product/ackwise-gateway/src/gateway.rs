@@ -8,7 +8,9 @@ use ackwise_netdev::control::{Listener, Request, Server, TIMEOUT};
 use ackwise_netdev::daemon::{Daemon, Ended, Lifecycle, Worker};
 use ackwise_netdev::privileges::{PrivilegedOps, drop_privileges};
 use ackwise_netdev::registry::{self, Entry, Redirector, netns_inode};
-use ackwise_netdev::{AttachMode, Interface, PacketSocket, Role, SendStats, TunDevice};
+use ackwise_netdev::{
+    AttachMode, FilterWatch, Interface, PacketSocket, Role, SendStats, TunDevice,
+};
 
 use crate::Error;
 use crate::config::Config;
@@ -147,6 +149,7 @@ impl Prepared {
             device: device.name.clone(),
             started: Instant::now(),
             redirect: Mutex::new(redirect),
+            filter: FilterWatch::new(interface.index),
             echo: Mutex::new(echo),
             lifecycle: Arc::new(lifecycle),
             stats: Mutex::default(),
@@ -261,14 +264,14 @@ impl Gateway {
     /// Returns why the gateway has ended, if it has.
     #[must_use]
     pub fn ended(&self) -> Option<Ended> {
-        self.shared.lifecycle.ended()
+        self.shared.ended()
     }
 
     /// Stops the gateway: packets take the ordinary path from now on, and those that wait are sent
     /// at once. Returns the last counters.
     ///
     /// # Errors
-    /// If the interface or the gateway's device was deleted before.
+    /// If the interface, the gateway's device or its filter was removed before.
     pub fn stop(mut self) -> Result<Stats, Error> {
         self.worker.stop_and_join();
         match self.ended() {
@@ -277,6 +280,10 @@ impl Gateway {
                 Err(Error::InterfaceGone(interface))
             }
             Some(Ended::DeviceGone) => Err(Error::DeviceGone(self.shared.device.clone())),
+            Some(Ended::FilterGone) => {
+                let interface = self.shared.config.interface.clone();
+                Err(Error::FilterGone(interface))
+            }
             _ => self.stats(),
         }
     }
@@ -297,6 +304,6 @@ impl Daemon for Gateway {
     }
 
     fn ended(&self) -> Option<Ended> {
-        self.shared.lifecycle.ended()
+        self.shared.ended()
     }
 }

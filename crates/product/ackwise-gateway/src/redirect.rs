@@ -86,6 +86,11 @@ impl Redirect {
         self.attachment.mode()
     }
 
+    /// Returns whether the program is still attached.
+    pub fn is_attached(&self) -> bool {
+        self.attachment.is_attached()
+    }
+
     /// Returns the kernel's id of the program.
     pub fn program(&self) -> u32 {
         self.attachment.program()

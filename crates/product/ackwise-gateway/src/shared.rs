@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use ackwise_netdev::daemon::Lifecycle;
+use ackwise_netdev::FilterWatch;
+use ackwise_netdev::daemon::{Ended, Lifecycle};
 
 use crate::Error;
 use crate::config::{Config, describe};
@@ -18,6 +19,7 @@ pub(crate) struct Shared {
     pub device: String,
     pub started: Instant,
     pub redirect: Mutex<Redirect>,
+    pub filter: FilterWatch,
     pub echo: Mutex<Option<Echo>>,
     pub lifecycle: Arc<Lifecycle>,
     /// The counters that the worker published last.
@@ -31,6 +33,24 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
+    /// Returns why the gateway has ended, if it has.
+    pub fn ended(&self) -> Option<Ended> {
+        let ended = self.lifecycle.ended();
+        if ended.is_some_and(|why| why != Ended::Requested) {
+            return ended;
+        }
+        let is_attached = || lock(&self.redirect).is_attached();
+        // Once it is told to end, it detaches by itself.
+        let filter_gone = match ended.is_some() || self.lifecycle.should_stop() {
+            true => self.filter.is_gone(),
+            false => self.filter.check(is_attached),
+        };
+        if filter_gone {
+            return Some(Ended::FilterGone);
+        }
+        ended
+    }
+
     /// Returns the counters of the gateway.
     ///
     /// # Errors

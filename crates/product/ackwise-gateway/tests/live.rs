@@ -546,6 +546,28 @@ fn when_its_device_is_deleted_or_down_packets_pass() {
 }
 
 #[test]
+fn when_someone_removes_its_filter_from_clsact_it_ends() {
+    let _alone = alone();
+    for what in ["qdisc del dev wan0 clsact", "filter del dev wan0 egress"] {
+        let network = AccessNetwork::new();
+        let text = "interface = \"wan0\"\nrate = \"8 kbit/s\"\n";
+        let config = Config::parse("test", text).unwrap();
+        let start = || Gateway::start(config, AttachMode::Clsact);
+        let gateway = network.router.run(start).unwrap();
+        network.router.run(|| common::run_command("tc", what));
+        let ended = until("the end", || gateway.ended());
+        assert_eq!(ended, Ended::FilterGone, "{what}");
+        transfer(&network.host, &network.server, "10.9.2.2:5001");
+        let error = gateway.stop().unwrap_err();
+        assert!(
+            matches!(&error, Error::FilterGone(name) if name == "wan0"),
+            "{error}"
+        );
+        assert_cleaned_up(&network);
+    }
+}
+
+#[test]
 fn it_ends_with_its_interface() {
     let _alone = alone();
     let network = AccessNetwork::new();

@@ -146,6 +146,18 @@ impl Attachment {
         self.made_clsact
     }
 
+    /// Returns whether the program is still attached. Only a filter of clsact can be removed by
+    /// someone else without notice, as by `tc qdisc del dev IFACE clsact`. If the kernel cannot be
+    /// asked, the filter counts as attached.
+    #[must_use]
+    pub fn is_attached(&self) -> bool {
+        match &self.link {
+            Some(Link::Tcx(_)) => true,
+            Some(Link::Clsact(filter)) => clsact::is_there(filter, &self.name).unwrap_or(true),
+            None => false,
+        }
+    }
+
     /// Replaces the program atomically: each packet sees the old one or the new one, and the link
     /// or the filter keeps its position.
     ///

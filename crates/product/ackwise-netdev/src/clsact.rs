@@ -70,7 +70,8 @@ pub fn add(index: u32) -> io::Result<bool> {
     }
 }
 
-/// Removes the clsact qdisc of the interface with this index, unless it still has filters.
+/// Removes the clsact qdisc of the interface with this index, unless it still has filters, or
+/// someone else has removed it.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -84,7 +85,11 @@ pub fn remove_if_unused(index: u32) -> io::Result<()> {
     if filters > 0 {
         return Ok(());
     }
-    netlink.acknowledged(libc::RTM_DELQDISC, 0, &clsact(index))
+    match netlink.acknowledged(libc::RTM_DELQDISC, 0, &clsact(index)) {
+        // The kernel's answers if there is none: the second one for a name that it does not have.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINVAL)) => Ok(()),
+        done => done,
+    }
 }
 
 /// Adds a filter whose program decides by its return value (`direct-action`).
@@ -146,6 +151,14 @@ pub(crate) fn filters(index: u32, direction: Direction, name: &str) -> io::Resul
         }
     };
     Netlink::open()?.dump(libc::RTM_GETTFILTER, &request, each)
+}
+
+/// Returns whether a filter with this name is still there.
+///
+/// # Errors
+/// If the kernel refuses.
+pub(crate) fn is_there(filter: &Filter, name: &str) -> io::Result<bool> {
+    Ok(filters(filter.index, filter.direction, name)?.contains(filter))
 }
 
 /// Removes a filter.

@@ -42,6 +42,8 @@ pub enum Ended {
     InterfaceGone,
     /// A device of its own was deleted or taken down.
     DeviceGone,
+    /// Someone else has removed its filter from clsact.
+    FilterGone,
     /// It continues with other settings: whoever watches it starts over.
     Renewed,
 }

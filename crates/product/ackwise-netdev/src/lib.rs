@@ -20,6 +20,7 @@ pub mod clsact;
 pub mod control;
 pub mod daemon;
 mod error;
+mod filter_watch;
 pub mod helper;
 pub mod ifreq;
 mod interface;
@@ -44,6 +45,7 @@ pub use attach::{
     remove_stale_filters, unfit, with_causes,
 };
 pub use error::Error;
+pub use filter_watch::FilterWatch;
 pub use interface::{Direction, Interface, exists};
 pub use packet_sender::{BATCH, PacketSocket, SendStats, enlarge_send_buffer};
 pub use tun::{Role, TX_QUEUE_LEN, TunDevice, create_tun};

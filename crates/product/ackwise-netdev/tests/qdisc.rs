@@ -1,5 +1,6 @@
 //! Queue disciplines that are replaced and restored, on a kernel that has them.
 
+use ackwise_netdev::clsact;
 use ackwise_netdev::ifreq::index_of;
 use ackwise_netdev::netlink::Netlink;
 use ackwise_netdev::qdisc::{Cake, CakeFilter, Qdisc, Replaced, RestoreOutcome};
@@ -95,5 +96,18 @@ fn a_kernel_is_asked_for_cake_and_nothing_changes() {
             let refused = Netlink::open().unwrap().has_cake(index).unwrap_err();
             assert_eq!(refused.raw_os_error(), Some(libc::EPERM));
         });
+    });
+}
+
+/// Nobody is warned of what is done already.
+#[test]
+fn a_clsact_that_someone_has_removed_needs_no_removal() {
+    let (here, there) = (Netns::new(), Netns::new());
+    here.wire("aw0", &there, "aw1");
+    here.run(|| {
+        let index = index_of("aw0").unwrap();
+        assert!(clsact::add(index).unwrap());
+        run_command("tc", "qdisc del dev aw0 clsact");
+        clsact::remove_if_unused(index).unwrap();
     });
 }

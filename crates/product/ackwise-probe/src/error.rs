@@ -74,7 +74,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The partner is running another probe.
-    #[error("the partner is busy with another probe; try again in {seconds} s")]
+    #[error("the partner is busy with another probe, for {seconds} s at most; try again soon")]
     Busy {
         /// The latest time, in seconds, until that probe is over.
         seconds: u32,
@@ -117,5 +117,17 @@ impl Error {
 
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::System { what, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Most probes take far less than they may.
+    #[test]
+    fn the_time_of_another_probe_is_a_bound() {
+        let told = Error::Busy { seconds: 177 }.to_string();
+        assert!(told.contains("for 177 s at most"), "{told}");
     }
 }

@@ -39,6 +39,12 @@ fn parameters_that_are_not_there_or_out_of_range() {
 fn arguments_that_miss_their_place() {
     ACKWISE.refuses(&["up"], &["no interface is named", "--all"]);
     ACKWISE.refuses(&["up", "lo", "--guard", "10m"], &["write --guard=10m"]);
+    let most = "a rate must be from 1 bit/s to 1000 Gbit/s";
+    ACKWISE.refuses(&["up", "lo", "--up", "2000gbit"], &[most]);
+    // The same bounds as in the file.
+    for command in ["up", "attach"] {
+        ACKWISE.refuses(&[command, "lo", "--guard=999ms"], &["at least 1s"]);
+    }
     ACKWISE.refuses(
         &["gateway", "up", "lo", "--acks-first", "8"],
         &["write --acks-first=8"],

@@ -102,6 +102,34 @@ fn it_tells_and_ends_on_sigterm_and_on_down() {
 }
 
 #[test]
+fn a_renamed_interface_is_shown_by_the_name_that_commands_take() {
+    root();
+    let net = Net::new();
+    let mut child = up(&net, &[&net.iface, "--rate", "20 Mbit/s"]);
+    must(&format!(
+        "ip -n {} link set {} down",
+        net.receiver, net.iface
+    ));
+    must(&format!(
+        "ip -n {} link set {} name hv9",
+        net.receiver, net.iface
+    ));
+    let Ended { code, out, err } = net.run(&["gateway", "status"]);
+    assert_eq!(code, 0, "{err}");
+    let name = format!("hv9 (was {})", net.iface);
+    assert!(out.starts_with(&name), "{out}");
+    let Ended { out, .. } = net.run(&["--format", "json", "gateway", "status", "hv9"]);
+    let shown: Value = serde_json::from_str(&out).unwrap();
+    let shown = &shown["gateways"][0];
+    assert_eq!(shown["interface"], net.iface.as_str());
+    assert_eq!(shown["interface_now"], "hv9");
+    let Ended { code, out, err } = net.run(&["gateway", "down", "hv9"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.starts_with(&name), "{out}");
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
 fn after_down_another_one_may_begin_at_once() {
     root();
     let net = Net::new();

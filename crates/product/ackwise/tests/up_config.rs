@@ -498,3 +498,23 @@ fn the_example_is_fine() {
     assert_eq!(code, 0, "{err}");
     assert!(out.contains("wan0 at"), "{out}");
 }
+
+#[test]
+fn for_one_that_hangs_down_says_what_ends_it() {
+    root();
+    let net = Net::new();
+    let arguments = ["--up", "20mbit", "--router", "--queue", "gateway"];
+    let attached = net.start("up", "up", &arguments);
+    attached.signal(Signal::SIGSTOP);
+    let Ended { code, err, .. } = net.run(&["down", &net.iface]);
+    assert_eq!(code, 1, "{err}");
+    let hint = format!("\n  `kill -9 {}` ends it", attached.pid());
+    assert!(
+        err.contains("does not answer") && err.contains(&hint),
+        "{err}"
+    );
+    // The request still waits for it.
+    attached.signal(Signal::SIGCONT);
+    let Detached { status, err, .. } = attached.end();
+    assert_eq!(status.code(), Some(0), "{err}");
+}

@@ -8,13 +8,15 @@ use ackwise_cli::{Format, text};
 use ackwise_config::ConfigError;
 use ackwise_gateway::{Config, Error, Prepared, Stats, control, describe};
 use ackwise_netdev::daemon::{Daemon, Supervisor};
+use ackwise_netdev::ifreq;
+use serde::Serialize;
 use serde_json::json;
 
 use crate::linux::cli::gateway::{
     GatewayCommand, GatewayDownArgs, GatewayStatusArgs, GatewayUpArgs,
 };
 use crate::linux::per_daemon::PerDaemon;
-use crate::linux::present::unless_missing;
+use crate::linux::present::{named, unless_missing};
 use crate::linux::rates::{measured_rate, rate};
 use crate::linux::shared_daemon::{SharedDaemon, listen_if_requested};
 use crate::linux::up::GATEWAY_MAX_BPS;
@@ -280,10 +282,38 @@ pub fn live(before: &Stats, now: &Stats, elapsed: Duration) -> String {
     )
 }
 
+/// The counters of a gateway.
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    stats: Stats,
+    /// The interface's current name, if it was renamed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interface_now: Option<String>,
+}
+
+impl Shown {
+    /// The counters of the gateway of an interface, by its current name.
+    fn new(interface: &str, stats: Stats) -> Self {
+        // The name that was given may be another one of the interface.
+        let now = ifreq::index_of(interface).and_then(ifreq::name_at);
+        Self {
+            interface_now: now.filter(|now| *now != stats.interface),
+            stats,
+        }
+    }
+
+    fn details(&self) -> String {
+        let name = named(&self.stats.interface, self.interface_now.as_deref());
+        details_of(&name, &self.stats)
+    }
+}
+
 fn status(args: &GatewayStatusArgs, format: Format) -> anyhow::Result<()> {
     let gateways = match &args.interface {
         Some(interface) => {
-            PerDaemon::only(control::status(interface).map_err(|e| explain_missing(interface, e))?)
+            let stats = control::status(interface).map_err(|e| explain_missing(interface, e))?;
+            PerDaemon::only(Shown::new(interface, stats))
         }
         None => PerDaemon::of(
             control::list()?,
@@ -291,7 +321,7 @@ fn status(args: &GatewayStatusArgs, format: Format) -> anyhow::Result<()> {
             |interface| match control::status(interface) {
                 // It may have ended since the list was made.
                 Err(Error::NotThere(_)) => Ok(None),
-                stats => Ok(Some(stats?)),
+                stats => Ok(Some(Shown::new(interface, stats?))),
             },
         ),
     };
@@ -300,7 +330,7 @@ fn status(args: &GatewayStatusArgs, format: Format) -> anyhow::Result<()> {
         Format::Text if gateways.is_empty() => {
             text::print("No interface of this network namespace has a gateway.\n")?;
         }
-        Format::Text => text::print(&gateways.done.iter().map(details).collect::<String>())?,
+        Format::Text => text::print(&gateways.done.iter().map(Shown::details).collect::<String>())?,
     }
     gateways.finish()
 }
@@ -315,13 +345,15 @@ fn explain_missing(interface: &str, error: Error) -> anyhow::Error {
 
 fn down(args: &GatewayDownArgs, format: Format) -> anyhow::Result<()> {
     let stats = control::down(&args.interface).map_err(|e| explain_missing(&args.interface, e))?;
-    if !control::wait_ended(stats.pid, EXIT_TIMEOUT)? {
-        tracing::warn!("process {} has not ended yet", stats.pid);
+    let pid = stats.pid;
+    let shown = Shown::new(&args.interface, stats);
+    if !control::wait_ended(pid, EXIT_TIMEOUT)? {
+        tracing::warn!("process {pid} has not ended yet");
     }
     if format == Format::Json {
-        return text::print_json(&stats);
+        return text::print_json(&shown);
     }
-    text::print(&details(&stats))
+    text::print(&shown.details())
 }
 
 fn check(files: &[std::path::PathBuf], format: Format) -> anyhow::Result<()> {
@@ -337,6 +369,10 @@ fn check(files: &[std::path::PathBuf], format: Format) -> anyhow::Result<()> {
 }
 
 pub fn details(stats: &Stats) -> String {
+    details_of(&stats.interface, stats)
+}
+
+fn details_of(name: &str, stats: &Stats) -> String {
     let n = |count: u64| count.to_string();
     let shaped = match stats.measured {
         None => rate(stats.rate_bps),
@@ -373,7 +409,7 @@ pub fn details(stats: &Stats) -> String {
     rows.push(vec!["waiting at most".to_owned(), n(waiting.max_packets)]);
     format!(
         "{} ({} at {}; process {}, {}, {})\n{}longest wait {}; {:.1} s up, {:.3} CPU s\n",
-        stats.interface,
+        name,
         stats.discipline,
         shaped,
         stats.pid,

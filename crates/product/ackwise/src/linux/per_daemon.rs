@@ -1,6 +1,7 @@
 //! Applies an operation to several daemons. A failure on one hides no other, and does not stop the
 //! rest.
 
+use ackwise_cli::error::in_line;
 use anyhow::anyhow;
 
 /// The outcome of an operation on each daemon.
@@ -48,7 +49,7 @@ impl<T> PerDaemon<T> {
             1 => Err(self.failed.remove(0).1),
             _ => {
                 let failed = self.failed.iter();
-                let message = failed.map(|(name, error)| format!("{name}: {error:#}"));
+                let message = failed.map(|(name, error)| format!("{name}: {}", in_line(error)));
                 Err(anyhow!(message.collect::<Vec<_>>().join("\n")))
             }
         }

@@ -38,5 +38,6 @@ pub fn reason(outcome: Outcome, command: &'static str) -> &'static str {
         Outcome::Ended(Ended::Requested | Ended::Renewed) => command,
         Outcome::Ended(Ended::InterfaceGone) => "the interface is gone",
         Outcome::Ended(Ended::DeviceGone) => "its device is gone",
+        Outcome::Ended(Ended::FilterGone) => "its filter is gone",
     }
 }

@@ -163,10 +163,13 @@ pub fn in_text(report: &Report) -> String {
         ]);
     }
     format!(
-        "{}\n{} pairs of blocks; {}\n\n{}\nThe change lies between the last two columns, with an \
+        "{}\n{}; {}\n\n{}\nThe change lies between the last two columns, with an \
          error of at most {} % for all judged metrics together.\n",
         sentence(report),
-        pairs,
+        match pairs {
+            1 => "1 pair of blocks".to_owned(),
+            _ => format!("{pairs} pairs of blocks"),
+        },
         report.ended,
         text::columns(&rows, &[false, true, true, true, true, true]),
         report.setup.error * 100.0,
@@ -295,6 +298,8 @@ mod tests {
         ] {
             assert!(text.contains(part), "no {part} in\n{text}");
         }
+        let one = in_text(&report(&setup(), &some[..2], String::new()));
+        assert!(one.contains("\n1 pair of blocks;"), "{one}");
         // A missing bound is `null`, which is valid JSON.
         let few = report(&setup(), &some[..2], String::new());
         let json = serde_json::to_value(&few).unwrap();

@@ -61,20 +61,21 @@ pub const GUARD_EVERY: Duration = Duration::from_secs(300);
 pub struct GuardArgs {
     /// At this interval (5m without TIME), compare a block with the policy to one without, and leave
     /// the policy off if it harms
-    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "5m", value_parser = duration)]
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "5m", value_parser = guard_time)]
     pub guard: Option<Duration>,
 
     /// Length of a block of --guard
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = guard_block)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = guard_time)]
     pub guard_block: Duration,
 }
 
-fn guard_block(text: &str) -> Result<Duration, String> {
-    let block = duration(text)?;
-    if block < Duration::from_secs(1) {
+/// A time as `guard` in the configuration file takes it.
+fn guard_time(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    if time < Duration::from_secs(1) {
         return Err("must be at least 1s".to_owned());
     }
-    Ok(block)
+    Ok(time)
 }
 
 /// A share between 0 and a half: `5%`, `0.05`.

@@ -1,5 +1,6 @@
 //! What the screen shows, and how keys change it.
 
+use ackwise_cli::error::in_line;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::measures::Histories;
@@ -90,7 +91,7 @@ impl App {
                 *snapshot = now;
                 *trouble = None;
             }
-            Err(error) => *trouble = Some(format!("{error:#}")),
+            Err(error) => *trouble = Some(in_line(&error)),
         }
     }
 

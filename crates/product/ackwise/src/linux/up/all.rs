@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use ackwise_cli::error::{BadInput, EXIT_BAD_INPUT};
+use ackwise_cli::error::{BadInput, EXIT_BAD_INPUT, in_line};
 use ackwise_cli::{Format, GlobalArgs};
 use ackwise_netdev::daemon::{Daemon, Ended, Outcome, Readiness, Supervisor};
 use ackwise_netdev::ifreq::index_of;
@@ -371,7 +371,7 @@ impl Children {
                 match started {
                     Ok(started) => *failed = started,
                     Err(error) => {
-                        tracing::error!("{error:#}");
+                        tracing::error!("{}", in_line(&error));
                         let now = Instant::now();
                         (failed.began, failed.ended_at) = (now, now);
                     }
@@ -409,7 +409,7 @@ impl Children {
     fn give_up(&self, why: anyhow::Error) -> anyhow::Error {
         self.signal(Signal::SIGTERM);
         if let Err(error) = self.finish(false) {
-            tracing::warn!("{error:#}");
+            tracing::warn!("{}", in_line(&error));
         }
         why
     }
@@ -535,7 +535,7 @@ impl Children {
             },
             // The file changed after this process had read it.
             Ok(Answer::Mistake(lines)) => failed(lines.join("\n")),
-            Err(error) => failed(format!("{error:#}")),
+            Err(error) => failed(in_line(&error)),
         }
     }
 
@@ -549,7 +549,7 @@ impl Children {
                 all.push(started);
             }),
             Err(error) => {
-                done.failed = Some(format!("{error:#}"));
+                done.failed = Some(in_line(&error));
                 return done;
             }
         }

@@ -230,6 +230,7 @@ fn stop(record: &Record) -> anyhow::Result<()> {
     if record.gateway {
         return match gateway::down(&name) {
             Ok(_) | Err(ackwise_gateway::Error::NotThere(_)) => Ok(()),
+            Err(error @ ackwise_gateway::Error::Control { .. }) => Err(stuck(record, &error)),
             Err(error) => Err(error.into()),
         };
     }
@@ -239,8 +240,15 @@ fn stop(record: &Record) -> anyhow::Result<()> {
         | Err(ackwise_datapath::Error::NotAttached(_) | ackwise_datapath::Error::Held { .. }) => {
             Ok(())
         }
+        Err(error @ ackwise_datapath::Error::Control { .. }) => Err(stuck(record, &error)),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The error for a process that does not answer, with what ends it.
+fn stuck(record: &Record, error: &dyn std::fmt::Display) -> anyhow::Error {
+    let pid = record.pid;
+    anyhow!("{error}\n  `kill -9 {pid}` ends it, and the queue is restored all the same")
 }
 
 /// Restores what a killed process left, from its record.

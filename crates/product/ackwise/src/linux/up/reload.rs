@@ -8,7 +8,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use ackwise_cli::error::BadInput;
+use ackwise_cli::error::{BadInput, in_line};
 use ackwise_cli::{Format, text as out};
 use ackwise_netdev::ifreq;
 use ackwise_netdev::janitor::RateSetter;
@@ -103,7 +103,7 @@ impl Reloader {
         let mut done = Reloaded::of(&self.interface);
         self.renew(&mut now, &wanted, &mut done)?;
         if let Err(error) = self.set_rate(&mut now, &wanted, &mut done) {
-            done.failed = Some(format!("{error:#}"));
+            done.failed = Some(in_line(&error));
         }
         let keys = [
             ("up", now.uplink.rate != wanted.uplink.rate),
@@ -253,7 +253,7 @@ impl Responses {
         match ask(&UP_SERVICE, &socket_path(record), record.pid) {
             Ok(answer) => self.add(answer),
             Err(error) => self.done.push(Reloaded {
-                failed: Some(format!("{error:#}")),
+                failed: Some(in_line(&error)),
                 ..Reloaded::of(&record.interface)
             }),
         }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ackwise_cli::error::{EXIT_BAD_INPUT, exit_code};
+use ackwise_cli::error::{EXIT_BAD_INPUT, exit_code, in_line};
 use ackwise_cli::{Format, text as out};
 use ackwise_netdev::control::{AskError, Listener, Server, Service};
 use ackwise_netdev::registry::{Key, Registry};
@@ -84,7 +84,7 @@ pub fn serve(
             let lines = error.to_string();
             Ok(Answer::Mistake(lines.lines().map(str::to_owned).collect()))
         }
-        Err(error) => Err(format!("{error:#}")),
+        Err(error) => Err(in_line(&error)),
     });
     server.context("starting the control thread")
 }
@@ -101,10 +101,10 @@ pub fn report(done: &anyhow::Result<Vec<Reloaded>>, format: Format) {
             Format::Text => out::print(&format!("reloaded {}", one.line())),
         }),
         Err(error) => {
-            tracing::error!("{error:#}\n  nothing was changed");
+            tracing::error!("{}\n  nothing was changed", in_line(error));
             match format {
                 Format::Json => {
-                    let event = json!({ "event": "not-reloaded", "why": error.to_string() });
+                    let event = json!({ "event": "not-reloaded", "why": in_line(error) });
                     out::print(&format!("{event}\n"))
                 }
                 Format::Text => Ok(()),
