@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Finds out who fills the link behind the interface (policy's uplink.h). On each CPU the
- * programs count the bytes that left of others, full packets of TCP and whatever is not TCP,
- * and those of the rest: pure ACKs and short packets of TCP. User space reads while they count, so neither may be a difference of two
- * counters. It adds them up, judges them every 100 ms, and writes the answer beside its
- * heartbeat. An answer that is too old counts as none. While others fill the link, departing
- * pure ACKs may be assigned a class of the queue behind the interface:
- * aw_options.ack_priority.
+ * programs count the bytes that left of others, and those of the rest, as uplink.h says. User
+ * space reads while they count, so neither may be a difference of two counters. It adds them
+ * up, judges them every 100 ms, and writes the answer beside its heartbeat. An answer that is
+ * too old counts as none. While others fill the link, departing pure ACKs may be assigned a
+ * class of the queue behind the interface: aw_options.ack_priority.
  *
  * A GSO packet counts with its whole length, however long its segments are: its sender had
  * more than one to send.
@@ -30,13 +29,13 @@ static __always_inline void ack_leaves(struct aw_percpu *here, struct __sk_buff 
 }
 
 static __always_inline void other_leaves(struct aw_percpu *here, const struct __sk_buff *skb,
-					 int is_tcp)
+					 __u32 is_tcp)
 {
+	__u32 others = aw_uplink_others(skb->len, is_tcp);
+
 	here->counters.other_bytes += skb->len;
-	if (!is_tcp || skb->len >= AW_UPLINK_FULL_BYTES)
-		here->left_others_bytes += skb->len;
-	else
-		here->left_rest_bytes += skb->len;
+	here->left_others_bytes += others;
+	here->left_rest_bytes += skb->len - others;
 }
 
 #endif

@@ -109,6 +109,11 @@ aw_u32 aw_shim_flow_min_rtt(const struct aw_flow *f)
 	return aw_flow_min_rtt(f);
 }
 
+aw_u32 aw_shim_uplink_others(aw_u32 bytes, aw_u32 is_tcp)
+{
+	return aw_uplink_others(bytes, is_tcp);
+}
+
 aw_u32 aw_shim_uplink_look(struct aw_uplink *u, aw_u64 rest, aw_u64 others)
 {
 	return aw_uplink_look(u, rest, others);

@@ -51,6 +51,7 @@ aw_u32 aw_shim_flow_hold_us(const struct aw_flow *f, const struct aw_flow_cfg *c
 aw_u32 aw_shim_hold_length(aw_u32 us);
 aw_u32 aw_shim_flow_srtt(const struct aw_flow *f);
 aw_u32 aw_shim_flow_min_rtt(const struct aw_flow *f);
+aw_u32 aw_shim_uplink_others(aw_u32 bytes, aw_u32 is_tcp);
 aw_u32 aw_shim_uplink_look(struct aw_uplink *u, aw_u64 rest, aw_u64 others);
 
 /* ../options/ack_rate_request.h; options of n bytes: more than AW_OPT_BYTES say nothing. */

@@ -6,16 +6,16 @@
  * fills it, thinning does not, and a FIFO serves each flow in proportion to what it puts in:
  * a flow with fewer ACKs then loses to the others.
  *
- * The environment counts what leaves by the interface, in two totals: others, which is full
- * packets of TCP and whatever is not TCP, and the rest, which is pure ACKs of the flows that it
- * tracks and short packets of TCP. It calls aw_uplink_look() every AW_UPLINK_LOOK_US, and the
- * result goes to aw_flow.shared. An environment that cannot count leaves that 0, and policies
- * decide as if there was no other traffic.
+ * The environment counts what leaves by the interface, in two totals: others, by
+ * aw_uplink_others(), and the rest, which is pure ACKs of the flows that it tracks and short
+ * packets of TCP. It calls aw_uplink_look() every AW_UPLINK_LOOK_US, and the result goes to
+ * aw_flow.shared. An environment that cannot count leaves that 0, and policies decide as if
+ * there was no other traffic.
  *
  * The sender of a short packet had no more to send. Most short packets of TCP are requests:
  * these wait for data, and data for ACKs, so that thinning the ACKs speeds them up. Short
- * packets of UDP are ACKs of QUIC and of what is inside a tunnel, which thinning leaves as they
- * are: the more room they find, the more of them there are.
+ * packets that are not TCP may be ACKs of QUIC or of what a tunnel carries, which take the room
+ * that thinned ACKs leave, so they count as others.
  */
 #ifndef ACKWISE_UPLINK_H
 #define ACKWISE_UPLINK_H
@@ -33,12 +33,12 @@
 #define AW_UPLINK_STAYS 20
 /* Others need at least two full packets: one alone does not fill a link. */
 #define AW_UPLINK_PACKETS_BYTES (2 * 1514)
-/* Full packets of TCP are at least this long: IPv6's MTU of 1280 leaves as much in a tunnel. */
+/* A full packet is at least this long. IPv6's minimum MTU, 1280, leaves as much in a tunnel. */
 #define AW_UPLINK_FULL_BYTES 1000
 
 /**
  * struct aw_uplink - what has recently left by an interface
- * @rest: total bytes of ACKs and of short packets of TCP, as of the last look
+ * @rest: total bytes of the rest, as of the last look
  * @others: total bytes of others, as of the last look
  * @rest_rate: mean bytes of the rest between two looks, times 2^AW_UPLINK_MEAN_SHIFT
  * @others_rate: mean bytes of others, in the same unit
@@ -57,6 +57,12 @@ struct aw_uplink {
 };
 
 AW_ASSERT(sizeof(struct aw_uplink) == 48, "aw_uplink");
+
+/* How many bytes of a packet count as others'; the packet is no pure ACK of a tracked flow. */
+AW_FN aw_u32 aw_uplink_others(aw_u32 bytes, aw_u32 is_tcp)
+{
+	return is_tcp && bytes < AW_UPLINK_FULL_BYTES ? 0 : bytes;
+}
 
 AW_FN aw_u64 aw_uplink_mean(aw_u64 mean, aw_u64 bytes)
 {

@@ -235,8 +235,7 @@ impl fmt::Debug for Flow {
 /// Time between two calls of [`Uplink::look`], in µs.
 pub const UPLINK_LOOK_US: u64 = sys::AW_UPLINK_LOOK_US as u64;
 
-/// A packet of TCP of at least this many bytes is full-sized: senders of such packets may fill a
-/// link.
+/// A packet of at least this many bytes is full-sized: senders of such packets may fill a link.
 pub const UPLINK_FULL_BYTES: u32 = sys::AW_UPLINK_FULL_BYTES;
 
 /// Finds out whether other traffic fills the link that the ACKs leave by.
@@ -244,10 +243,16 @@ pub const UPLINK_FULL_BYTES: u32 = sys::AW_UPLINK_FULL_BYTES;
 pub struct Uplink(sys::aw_uplink);
 
 impl Uplink {
+    /// How many bytes of a packet count as other traffic; it is no pure ACK of a tracked flow.
+    #[must_use]
+    pub fn others(bytes: u32, is_tcp: bool) -> u32 {
+        // SAFETY: it takes and returns numbers.
+        unsafe { sys::aw_shim_uplink_others(bytes, u32::from(is_tcp)) }
+    }
+
     /// Takes the totals that have left by the interface, [`UPLINK_LOOK_US`] after the last call:
-    /// `others` is the bytes of other traffic, in packets of TCP of at least [`UPLINK_FULL_BYTES`]
-    /// and in all that are not TCP, `rest` all other bytes. Returns whether other traffic fills the
-    /// link.
+    /// `others` is the bytes of other traffic, by [`Self::others`], `rest` all other bytes. Returns
+    /// whether other traffic fills the link.
     pub fn look(&mut self, rest: u64, others: u64) -> u32 {
         // SAFETY: the pointer is to a live value of the type C expects.
         unsafe { sys::aw_shim_uplink_look(&mut self.0, rest, others) }

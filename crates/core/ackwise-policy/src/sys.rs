@@ -1374,6 +1374,9 @@ unsafe extern "C" {
     pub fn aw_shim_flow_min_rtt(f: *const aw_flow) -> aw_u32;
 }
 unsafe extern "C" {
+    pub fn aw_shim_uplink_others(bytes: aw_u32, is_tcp: aw_u32) -> aw_u32;
+}
+unsafe extern "C" {
     pub fn aw_shim_uplink_look(u: *mut aw_uplink, rest: aw_u64, others: aw_u64) -> aw_u32;
 }
 unsafe extern "C" {

@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ackwise_policy::{
-    AskedAckRate, FlowConfig, Handshake, HostedFlow, Segment, UPLINK_FULL_BYTES, UPLINK_LOOK_US,
-    Uplink, Verdict,
+    AskedAckRate, FlowConfig, Handshake, HostedFlow, Segment, UPLINK_LOOK_US, Uplink, Verdict,
 };
 use ackwise_queue::Nanos;
 use ackwise_switchback::{Counters, FlowRtt};
@@ -137,10 +136,9 @@ fn entry(entries: &mut Vec<Entry>, connection: usize) -> &mut Entry {
 /// The datapath's loader samples at the same times.
 #[derive(Debug, Default)]
 struct Egress {
-    /// Bytes of ACKs and of other short packets.
-    rest: u64,
-    /// Bytes of full-sized packets of other traffic.
+    /// Bytes of other traffic, by [`Uplink::others`], and of the rest.
     others: u64,
+    rest: u64,
     uplink: Uplink,
     uplink_sampled_at: Nanos,
     shared: u32,
@@ -263,12 +261,10 @@ impl InterfacePolicy {
     pub fn count_other(&mut self, packet: &Packet, now: Nanos) {
         if let Some(egress) = &mut self.egress {
             egress.run_to(now);
-            let bytes = packet.wire_len;
-            if bytes >= UPLINK_FULL_BYTES || packet.flags.contains(Flags::UDP) {
-                egress.others += u64::from(bytes);
-            } else {
-                egress.rest += u64::from(bytes);
-            }
+            let is_tcp = !packet.flags.contains(Flags::UDP);
+            let others = Uplink::others(packet.wire_len, is_tcp);
+            egress.others += u64::from(others);
+            egress.rest += u64::from(packet.wire_len - others);
         }
     }
 

@@ -23,7 +23,7 @@ const MAX_BACKLOG_AGE: Duration = Duration::from_millis(150);
 struct EgressBytes {
     /// Bytes of ACKs and short packets.
     rest: u64,
-    /// Bytes of others: of full packets of TCP, and of whatever is not TCP.
+    /// Bytes of others, as the policy's `uplink.h` counts them.
     others: u64,
 }
 
