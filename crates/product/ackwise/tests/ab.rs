@@ -150,8 +150,7 @@ fn a_guard_leaves_a_policy_off_that_harms() {
     root();
     let net = Net::new();
     let _download = download(&net, SMALL_WINDOW);
-    let mut attached =
-        net.attach(&[&HARMFUL[..], &["--guard=1ms", "--guard-block", "1s"]].concat());
+    let mut attached = net.attach(&[&HARMFUL[..], &["--guard=1s", "--guard-block", "1s"]].concat());
     let event = attached.next_event();
     assert_eq!(event["event"], "harms", "{event}");
     let status = || {

@@ -594,9 +594,9 @@ fn cake_takes_the_place_of_the_kernel_s_own_queue_and_carries_traffic() {
                 "other bytes arrived"
             );
         });
-        // The ACKs of a megabyte, thinned, and nothing else.
+        // The ACKs of a megabyte, 690 segments, thinned, and nothing else.
         let [bulk, _rest, video, _arp] = tins(&net);
-        assert!(video > 50, "{video} packets in the tin of ACKs");
+        assert!(video > 30, "{video} packets in the tin of ACKs");
         assert_eq!(bulk, 0);
         for more in [None, Some("--explain")] {
             let args = ["up", &net.iface].into_iter().chain(more);
