@@ -21,6 +21,15 @@ fn against_virtual(scenario: &str, more: &[&str]) -> Ended {
     Ended::of(&c.output().unwrap())
 }
 
+/// Runs a scenario that stands beside [`SCENARIO`]; it compares this many pairs of numbers.
+fn all_agree(name: &str, pairs: usize) {
+    let scenario = SCENARIO.replace("cross-check", name);
+    let Ended { code, out, err } = against_virtual(&scenario, &["--format", "json"]);
+    assert_eq!(code, 0, "{out}{err}");
+    let both: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(both["agreements"].as_array().unwrap().len(), pairs);
+}
+
 #[test]
 fn reno_and_cubic_do_what_linux_does() {
     let json = [
@@ -57,34 +66,22 @@ fn reno_and_cubic_do_what_linux_does() {
 /// Both ends send, and ACKs are piggybacked on data.
 #[test]
 fn requests_and_responses_do_what_they_do_on_linux() {
-    let scenario = SCENARIO.replace("cross-check", "cross-check-requests");
-    let Ended { code, out, err } = against_virtual(&scenario, &["--format", "json"]);
-    assert_eq!(code, 0, "{out}{err}");
-    let both: Value = serde_json::from_str(&out).unwrap();
     // Two arms, two congestion controls, three metrics.
-    assert_eq!(both["agreements"].as_array().unwrap().len(), 12);
+    all_agree("cross-check-requests", 12);
 }
 
 /// A connection for each transfer, with its handshake and its close.
 #[test]
 fn short_transfers_do_what_they_do_on_linux() {
-    let scenario = SCENARIO.replace("cross-check", "cross-check-short");
-    let Ended { code, out, err } = against_virtual(&scenario, &["--format", "json"]);
-    assert_eq!(code, 0, "{out}{err}");
-    let both: Value = serde_json::from_str(&out).unwrap();
     // Three arms, three congestion controls, four metrics.
-    assert_eq!(both["agreements"].as_array().unwrap().len(), 36);
+    all_agree("cross-check-short", 36);
 }
 
 /// Segments come one at a time, up to 60 ms apart.
 #[test]
 fn single_segments_are_acknowledged_as_on_linux() {
-    let scenario = SCENARIO.replace("cross-check", "cross-check-slow");
-    let Ended { code, out, err } = against_virtual(&scenario, &["--format", "json"]);
-    assert_eq!(code, 0, "{out}{err}");
-    let both: Value = serde_json::from_str(&out).unwrap();
     // Two arms, two congestion controls, two rates, two round trips, two metrics.
-    assert_eq!(both["agreements"].as_array().unwrap().len(), 32);
+    all_agree("cross-check-slow", 32);
 }
 
 /// Deep and shallow queues, wide and thin uplinks, a minute each.

@@ -372,7 +372,6 @@ mod tests {
         assert!(d.on_data(&c, &next(1449), 21 * MS));
     }
 
-    /// Linux: the fourth and later duplicates share one ACK for 1 ms.
     /// Linux: the timer doubles each time it expires, up to a round trip but never below 40 ms. A
     /// sender that pauses for longer than a retransmission timeout gets quick ACKs again.
     #[test]
@@ -414,6 +413,7 @@ mod tests {
         }
     }
 
+    /// Linux: the fourth and later duplicates share one ACK for 1 ms.
     #[test]
     fn linux_compresses_sacks() {
         let c = config(TcpModel {
