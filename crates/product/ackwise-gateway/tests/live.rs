@@ -15,41 +15,7 @@ use std::time::{Duration, Instant};
 use ackwise_gateway::{AttachMode, Config, Ended, Error, Gateway, Stats, control};
 use ackwise_netdev::{Interface, PacketSocket};
 use ackwise_testbed::in_virtual_time;
-use common::{AccessNetwork, Netns, alone, ip, until};
-
-const BYTES: usize = 2_000_000;
-
-/// Bytes in which no two offsets look the same.
-fn pattern(len: usize) -> Vec<u8> {
-    let mut x = 0x9e37_79b9_u32;
-    let step = |x: &mut u32| {
-        *x ^= *x << 13;
-        *x ^= *x >> 17;
-        *x ^= *x << 5;
-        (*x >> 11) as u8
-    };
-    (0..len).map(|_| step(&mut x)).collect()
-}
-
-/// Sends `BYTES` from one namespace to another, and compares each.
-fn transfer(from: &Netns, to: &Netns, address: &str) {
-    let listener = to.run(|| TcpListener::bind(address).unwrap());
-    thread::scope(|scope| {
-        let received = scope.spawn(|| {
-            let (mut stream, _) = listener.accept().unwrap();
-            stream
-                .set_read_timeout(Some(Duration::from_secs(30)))
-                .unwrap();
-            let mut all = Vec::new();
-            stream.read_to_end(&mut all).unwrap();
-            all
-        });
-        let mut stream = from.run(|| TcpStream::connect(address).unwrap());
-        stream.write_all(&pattern(BYTES)).unwrap();
-        drop(stream);
-        assert!(received.join().unwrap() == pattern(BYTES), "wrong bytes");
-    });
-}
+use common::{AccessNetwork, BYTES, alone, assert_cleaned_up, ip, pattern, transfer, until};
 
 /// Sockets at the host, and at the server on port 6000, whose reads time out after `timeout`.
 fn datagrams(network: &AccessNetwork, timeout: Duration) -> (UdpSocket, UdpSocket) {
@@ -101,10 +67,6 @@ fn again_until(gateway: &Gateway, so: impl Fn(&Stats) -> bool, transfer: impl Fn
         }
     }
     panic!("{:#?}", gateway.stats().unwrap());
-}
-
-fn assert_cleaned_up(network: &AccessNetwork) {
-    assert_eq!(network.router.leftovers(), (Vec::new(), 0));
 }
 
 #[test]
@@ -511,71 +473,6 @@ fn on_clsact_as_well() {
     gateway.stop().unwrap();
     assert_cleaned_up(&network);
     assert!(!qdiscs().contains("clsact"), "{}", qdiscs());
-}
-
-#[test]
-fn without_a_sign_of_life_packets_pass() {
-    let _alone = alone();
-    let network = AccessNetwork::new();
-    let gateway = network.gateway("8 kbit/s", "\"5 packets\"");
-    gateway.freeze(true);
-    // Half a second, plus the check that was in progress.
-    thread::sleep(Duration::from_secs(2));
-    // At 8 kbit/s this would take half an hour.
-    transfer(&network.host, &network.server, "10.9.2.2:5001");
-    let stats = gateway.stop().unwrap();
-    assert!(stats.passed.unattended > 20, "{stats:#?}");
-    assert!(stats.read < 10, "{stats:#?}");
-    assert_cleaned_up(&network);
-}
-
-#[test]
-fn when_its_device_is_deleted_or_down_packets_pass() {
-    let _alone = alone();
-    for what in ["link delete {}", "link set {} down"] {
-        let network = AccessNetwork::new();
-        let gateway = network.gateway("8 kbit/s", "\"5 packets\"");
-        let device = gateway.stats().unwrap().device;
-        network.router.run(|| ip(&what.replace("{}", &device)));
-        let ended = until("the end", || gateway.ended());
-        assert_eq!(ended, Ended::DeviceGone);
-        transfer(&network.host, &network.server, "10.9.2.2:5001");
-        assert!(matches!(gateway.stop(), Err(Error::DeviceGone(name)) if name == device));
-        assert_cleaned_up(&network);
-    }
-}
-
-#[test]
-fn when_someone_removes_its_filter_from_clsact_it_ends() {
-    let _alone = alone();
-    for what in ["qdisc del dev wan0 clsact", "filter del dev wan0 egress"] {
-        let network = AccessNetwork::new();
-        let text = "interface = \"wan0\"\nrate = \"8 kbit/s\"\n";
-        let config = Config::parse("test", text).unwrap();
-        let start = || Gateway::start(config, AttachMode::Clsact);
-        let gateway = network.router.run(start).unwrap();
-        network.router.run(|| common::run_command("tc", what));
-        let ended = until("the end", || gateway.ended());
-        assert_eq!(ended, Ended::FilterGone, "{what}");
-        transfer(&network.host, &network.server, "10.9.2.2:5001");
-        let error = gateway.stop().unwrap_err();
-        assert!(
-            matches!(&error, Error::FilterGone(name) if name == "wan0"),
-            "{error}"
-        );
-        assert_cleaned_up(&network);
-    }
-}
-
-#[test]
-fn it_ends_with_its_interface() {
-    let _alone = alone();
-    let network = AccessNetwork::new();
-    let gateway = network.gateway("1 Mbit/s", "\"5 packets\"");
-    network.router.run(|| ip("link delete wan0"));
-    assert_eq!(until("the end", || gateway.ended()), Ended::InterfaceGone);
-    assert!(matches!(gateway.stop(), Err(Error::InterfaceGone(name)) if name == "wan0"));
-    assert_cleaned_up(&network);
 }
 
 #[test]
