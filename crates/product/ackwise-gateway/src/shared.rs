@@ -35,20 +35,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Shared {
     /// Returns why the gateway has ended, if it has.
     pub fn ended(&self) -> Option<Ended> {
-        let ended = self.lifecycle.ended();
-        if ended.is_some_and(|why| why != Ended::Requested) {
-            return ended;
-        }
-        let is_attached = || lock(&self.redirect).is_attached();
-        // Once it is told to end, it detaches by itself.
-        let filter_gone = match ended.is_some() || self.lifecycle.should_stop() {
-            true => self.filter.is_gone(),
-            false => self.filter.check(is_attached),
-        };
-        if filter_gone {
-            return Some(Ended::FilterGone);
-        }
-        ended
+        self.filter
+            .ended(&self.lifecycle, || lock(&self.redirect).is_attached())
     }
 
     /// Returns the counters of the gateway.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::daemon::{Ended, Lifecycle};
 use crate::exists;
 
 /// The interval between checks.
@@ -40,6 +41,25 @@ impl FilterWatch {
             *checked = Instant::now();
         }
         self.is_gone()
+    }
+
+    /// Returns why a daemon that has one worker has ended, if it has: with its worker, or because its
+    /// filters are gone.
+    pub fn ended(
+        &self,
+        lifecycle: &Lifecycle,
+        are_attached: impl FnOnce() -> bool,
+    ) -> Option<Ended> {
+        let ended = lifecycle.ended();
+        if ended.is_some_and(|why| why != Ended::Requested) {
+            return ended;
+        }
+        // Once it is told to end, it detaches by itself.
+        let gone = match ended.is_some() || lifecycle.should_stop() {
+            true => self.is_gone(),
+            false => self.check(are_attached),
+        };
+        if gone { Some(Ended::FilterGone) } else { ended }
     }
 
     /// Returns whether the last check found the filters gone.

@@ -107,6 +107,7 @@ impl Prepared {
     /// Fails if no thread can be started.
     pub fn start(self) -> Result<Daemon, Error> {
         let lifecycle = Arc::new(self.lifecycle);
+        let redirect = self.worker.redirect.as_ref();
         let running = Arc::new(Running {
             device: self.stats.device.clone(),
             interface: self.stats.interface.clone(),
@@ -114,6 +115,7 @@ impl Prepared {
             shared: Shared {
                 lifecycle: Arc::clone(&lifecycle),
                 stats: Mutex::new(self.stats),
+                hook: redirect.map(|redirect| Arc::clone(&redirect.hook)),
             },
         });
         let (worker, shared) = (self.worker, Arc::clone(&running));
@@ -159,21 +161,22 @@ impl Daemon {
     /// Returns why the tunnel has ended, if it has.
     #[must_use]
     pub fn ended(&self) -> Option<Ended> {
-        self.running.shared.lifecycle.ended()
+        self.running.shared.ended()
     }
 
     /// Stops the tunnel and returns the last statistics. Packets take the ordinary path from
     /// now on; waiting packets do so at once.
     ///
     /// # Errors
-    /// Returns [`Error::InterfaceGone`] or [`Error::DeviceGone`] if the tunnel had ended for
-    /// that reason.
+    /// Returns [`Error::InterfaceGone`], [`Error::DeviceGone`] or [`Error::FilterGone`] if the tunnel
+    /// had ended for that reason.
     pub fn stop(mut self) -> Result<Stats, Error> {
         self.worker.stop_and_join();
         let interface = self.running.interface.clone().unwrap_or_default();
         match self.ended() {
             Some(Ended::InterfaceGone) => Err(Error::InterfaceGone(interface)),
             Some(Ended::DeviceGone) => Err(Error::DeviceGone(self.running.device.clone())),
+            Some(Ended::FilterGone) => Err(Error::FilterGone(interface)),
             _ => Ok(self.stats()),
         }
     }

@@ -83,6 +83,12 @@ pub enum Error {
          normal path again"
     )]
     DeviceGone(String),
+    /// Someone else removed the tunnel's filter from clsact.
+    #[error(
+        "the filter that gives the ACKs of {0} to the tunnel was removed by someone else (`tc qdisc \
+         del dev {0} clsact`, or `tc filter del`); ACKs take their normal path again"
+    )]
+    FilterGone(String),
 }
 
 impl Error {

@@ -3,12 +3,16 @@
 use std::mem::offset_of;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use ackwise_bpf::tunnel as sys;
 use ackwise_config::tunnel::Prefix;
-use ackwise_netdev::{AttachMode, AttachOptions, Attachment, Direction, Interface, Order};
+use ackwise_netdev::daemon::{Ended, Lifecycle};
+use ackwise_netdev::{
+    AttachMode, AttachOptions, Attachment, Direction, FilterWatch, Interface, Order,
+};
 use aya::maps::Map;
 use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::programs::SchedClassifier;
@@ -18,6 +22,7 @@ use portable_atomic::AtomicU64;
 use crate::Error;
 use crate::map_memory::MapMemory;
 use crate::ring::Ring;
+use crate::shared::lock;
 
 const PROGRAM: &str = "ackwise_tunnel";
 
@@ -57,11 +62,13 @@ pub(crate) struct Installed {
     pub acks: Acks,
 }
 
-/// The attached program. It is detached on drop.
+/// The attached program, which the worker shares with the owner of the tunnel. It is detached on
+/// drop.
 pub(crate) struct Hook {
     /// Keeps the program loaded.
     _bpf: Ebpf,
-    attachment: Attachment,
+    attachment: Mutex<Attachment>,
+    filter: FilterWatch,
 }
 
 impl std::fmt::Debug for Hook {
@@ -114,23 +121,31 @@ impl Hook {
         let attachment = Attachment::attach(&mut bpf, PROGRAM, &options)?;
         let hook = Self {
             _bpf: bpf,
-            attachment,
+            attachment: Mutex::new(attachment),
+            filter: FilterWatch::new(interface.index),
         };
         Ok(Installed { hook, state, acks })
     }
 
     pub fn attach(&self) -> AttachMode {
-        self.attachment.mode()
+        lock(&self.attachment).mode()
     }
 
     /// Returns the kernel's id of the program.
     pub fn program(&self) -> u32 {
-        self.attachment.program()
+        lock(&self.attachment).program()
     }
 
     /// Detaches the program. Packets pass from now on.
-    pub fn remove(&mut self) {
-        self.attachment.detach();
+    pub fn remove(&self) {
+        lock(&self.attachment).detach();
+    }
+
+    /// Returns why the tunnel with this lifecycle has ended, if it has. It may wait for the kernel:
+    /// the worker must not call it.
+    pub fn ended(&self, lifecycle: &Lifecycle) -> Option<Ended> {
+        self.filter
+            .ended(lifecycle, || lock(&self.attachment).is_attached())
     }
 }
 

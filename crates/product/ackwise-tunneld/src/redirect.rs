@@ -2,6 +2,7 @@
 //! that it passes on.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ackwise_config::tunnel::{OtherPackets, Tunnel as Config};
@@ -22,7 +23,7 @@ pub(crate) struct Redirect {
     pub interface: Interface,
     /// The device through which packets arrive that are not passed as copies.
     pub device: TunDevice,
-    pub hook: Hook,
+    pub hook: Arc<Hook>,
     pub state: ProgramState,
     pub acks: Acks,
 }
@@ -67,7 +68,7 @@ impl Redirect {
         Ok(Redirect {
             interface,
             device,
-            hook,
+            hook: Arc::new(hook),
             state,
             acks,
         })

@@ -12,8 +12,8 @@ use std::time::Duration;
 use ackwise_config::tunnel::Prefix;
 use ackwise_tunneld::{AttachMode, Config, Daemon, Ended, Error, control};
 use common::{
-    Capture, Sites, ack_from, alone, ip, is_up, once, peer, send_strange_acks, transfer,
-    transfer_and, until,
+    Capture, Sites, ack_from, alone, ip, is_up, once, peer, run_command, send_strange_acks,
+    transfer, transfer_and, until,
 };
 
 const BYTES: usize = 4_000_000;
@@ -318,6 +318,28 @@ fn a_device_is_deleted_or_taken_down() {
             sites.near.leftovers(),
             (Vec::new(), 1),
             "the far one's program is left"
+        );
+        transfer(&sites.server, &sites.host, DOWN, BYTES);
+    }
+}
+
+#[test]
+fn someone_removes_its_filter_from_clsact() {
+    let _alone = alone();
+    for how in ["qdisc del dev wan0 clsact", "filter del dev wan0 egress"] {
+        let sites = Sites::new();
+        let _far = sites.start(&sites.far, sites.far_config(""));
+        let config = sites.near_config("");
+        let start = || Daemon::start(config, AttachMode::Clsact).unwrap();
+        let near = sites.near.run(start);
+        until("the tunnel", || is_up(&near).then_some(()));
+        sites.near.run(|| run_command("tc", how));
+        let ended = until("the end", || near.ended());
+        assert_eq!(ended, Ended::FilterGone, "{how}");
+        let error = near.stop().unwrap_err();
+        assert!(
+            matches!(&error, Error::FilterGone(name) if name == "wan0"),
+            "{error}"
         );
         transfer(&sites.server, &sites.host, DOWN, BYTES);
     }
