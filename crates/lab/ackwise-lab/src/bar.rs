@@ -84,3 +84,61 @@ impl Drop for Bar {
         self.bar.finish_and_clear();
     }
 }
+
+/// A count of finished runs, on standard error. A terminal shows a bar; elsewhere there is a line
+/// per finished run, unless the output is for a program.
+pub struct CountBar {
+    bar: ProgressBar,
+    prints_lines: bool,
+}
+
+impl CountBar {
+    /// A bar for this number of runs.
+    pub fn new(runs: usize, format: Format) -> CountBar {
+        let style = ProgressStyle::with_template("{bar:24} {pos:>4}/{len} {wide_msg} {eta} left")
+            .expect("a constant template");
+        CountBar {
+            bar: ProgressBar::new(runs as u64).with_style(style),
+            prints_lines: format == Format::Text && !text::watched(),
+        }
+    }
+
+    /// Shows that there will be so many runs, or more if that was known before.
+    pub fn expect(&self, runs: u64) {
+        let known = self.bar.length().unwrap_or(0);
+        self.bar.set_length(known.max(runs));
+    }
+
+    /// Shows that so many runs are finished, or are skipped.
+    pub fn skip_to(&self, runs: u64) {
+        self.bar.set_position(runs);
+    }
+
+    /// Shows that so many runs are finished, of which the last has just ended.
+    pub fn finished(&self, runs: u64) {
+        self.skip_to(runs);
+        if self.prints_lines {
+            let of = self.bar.length().unwrap_or(runs);
+            text::note(&format!("{runs} of {of}: {}", self.bar.message()));
+        }
+    }
+
+    /// Shows what runs now.
+    pub fn show(&self, what: String) {
+        self.bar.set_message(what);
+    }
+
+    /// Shows a step that has no runs to count.
+    pub fn step(&self, what: String) {
+        if self.prints_lines {
+            text::note(&what);
+        }
+        self.show(what);
+    }
+}
+
+impl Drop for CountBar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

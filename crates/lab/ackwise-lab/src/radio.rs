@@ -12,8 +12,8 @@ use ackwise_report::{DRAWS_CSV, TableOptions};
 use ackwise_scenario::tables::SERIES_CSV;
 use ackwise_scenario::{Engine, Filter, ScenarioError};
 use anyhow::anyhow;
-use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::bar::CountBar;
 use crate::cli::{RenderArgs, RunArgs};
 use crate::system;
 use crate::written::Writer;
@@ -48,14 +48,11 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
         cancel: system::cancel_on_signals()?,
         jobs: args.jobs.map_or(0, |jobs| jobs.get().into()),
     };
-    let style = ProgressStyle::with_template("{bar:24} {pos:>4}/{len} {wide_msg} {eta} left")
-        .expect("a constant template");
-    let bar = ProgressBar::new(runs.len() as u64)
-        .with_style(style)
-        .with_message(scenario.name.clone());
-    let done = |count: usize| bar.set_position(count as u64);
+    let bar = CountBar::new(runs.len(), format);
+    bar.show(scenario.name.clone());
+    let done = |count: usize| bar.finished(count as u64);
     let report = ackwise_radio::run(&scenario, &runs, &options, &done);
-    bar.finish_and_clear();
+    drop(bar);
     let report = report?;
     let stopped = options.cancel.load(Ordering::Relaxed);
     let mut writer = Writer::new(report.runs.len(), runs.len(), stopped);

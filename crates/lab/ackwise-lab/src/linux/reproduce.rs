@@ -18,10 +18,10 @@ use ackwise_reproduce::{Engine, Error, Paper, Progress, RunScenario, by_name, pa
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::Report;
 use anyhow::{Context, bail};
-use indicatif::{ProgressBar, ProgressStyle};
 
 use super::archive::{Archive, Recorder};
 use super::cli::ReproduceArgs;
+use crate::bar::CountBar;
 use crate::written::Writer;
 
 /// Reproduces papers and shows the results.
@@ -44,7 +44,7 @@ pub fn reproduce(args: &ReproduceArgs, format: Format) -> anyhow::Result<()> {
         cancel: live::cancel_on_signals()?,
         jobs: args.jobs.map(|jobs| usize::from(jobs.get())),
     };
-    let (reports, failures) = run_all(&chosen, args, &engines, archive.as_ref());
+    let (reports, failures) = run_all(&chosen, args, format, &engines, archive.as_ref());
     let stopped = engines.cancel.load(Ordering::Relaxed);
     let mut writer = Writer::new(reports.len(), chosen.len(), stopped);
     // Printed before files are written: it needs no room on a disk.
@@ -92,13 +92,14 @@ fn fill(archive: &Archive, reports: &[PaperReport], complete: bool) -> anyhow::R
 fn run_all(
     chosen: &[&'static dyn Paper],
     args: &ReproduceArgs,
+    format: Format,
     engines: &Engines,
     archive: Option<&Archive>,
 ) -> (Vec<PaperReport>, Vec<Error>) {
     let mut reports = Vec::new();
     let mut failures = Vec::new();
     for paper in chosen {
-        let bar = Bar::new(paper.name());
+        let bar = PaperBar::new(paper.name(), format);
         let recorder = archive.map(|archive| Recorder {
             runs: engines,
             archive,
@@ -108,7 +109,7 @@ fn run_all(
         let result = ackwise_reproduce::reproduce(*paper, args.engine, args.quick, runs, |p| {
             bar.show_progress(p)
         });
-        bar.clear();
+        drop(bar);
         match result {
             Ok(report) => reports.push(report),
             Err(Error::Cancelled) => break,
@@ -333,21 +334,19 @@ fn failed(
     }
 }
 
-/// A progress bar on a terminal; silent otherwise.
-struct Bar {
-    bar: ProgressBar,
+/// The progress of one paper.
+struct PaperBar {
+    bar: CountBar,
     paper: &'static str,
     /// Number of runs of the earlier scenarios, and that number with this scenario's runs.
     before: AtomicU64,
     known: AtomicU64,
 }
 
-impl Bar {
-    fn new(paper: &'static str) -> Bar {
-        let style = ProgressStyle::with_template("{bar:24} {pos:>4}/{len} {wide_msg} {eta} left")
-            .expect("a constant template");
-        Bar {
-            bar: ProgressBar::new(0).with_style(style),
+impl PaperBar {
+    fn new(paper: &'static str, format: Format) -> PaperBar {
+        PaperBar {
+            bar: CountBar::new(0, format),
             paper,
             before: AtomicU64::new(0),
             known: AtomicU64::new(0),
@@ -358,28 +357,22 @@ impl Bar {
         match progress {
             Progress::Expected(runs) => {
                 let known = self.known.load(Ordering::Relaxed);
-                self.bar.set_length(known + runs as u64);
+                self.bar.expect(known + runs as u64);
             }
             Progress::Scenario { name, runs } => {
                 let before = self.known.fetch_add(runs as u64, Ordering::Relaxed);
                 self.before.store(before, Ordering::Relaxed);
-                let known = before + runs as u64;
-                self.bar
-                    .set_length(known.max(self.bar.length().unwrap_or(0)));
-                self.bar.set_message(format!("{}: {name}", self.paper));
-                self.bar.set_position(before);
+                self.bar.expect(before + runs as u64);
+                self.bar.show(format!("{}: {name}", self.paper));
+                self.bar.skip_to(before);
             }
             Progress::Done(runs) => {
                 let before = self.before.load(Ordering::Relaxed);
-                self.bar.set_position(before + runs as u64);
+                self.bar.finished(before + runs as u64);
             }
-            Progress::Step(what) => self.bar.set_message(format!("{}: {what}", self.paper)),
+            Progress::Step(what) => self.bar.step(format!("{}: {what}", self.paper)),
             _ => {}
         }
-    }
-
-    fn clear(&self) {
-        self.bar.finish_and_clear();
     }
 }
 
