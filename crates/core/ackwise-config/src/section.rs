@@ -68,17 +68,16 @@ impl<'a> Section<'a> {
     pub fn only(&self, known: &[&str]) {
         for entry in &self.table.entries {
             if !known.contains(&entry.key.as_str()) {
-                self.error(
-                    &entry.key_span,
-                    format!(
-                        "unknown key '{}' in {}{}",
-                        entry.key,
-                        self.what,
-                        suggest(&entry.key, known)
-                    ),
-                );
+                self.unknown(entry, known);
             }
         }
+    }
+
+    /// Reports a key that is not `known`.
+    pub fn unknown(&self, entry: &Entry, known: &[&str]) {
+        let (key, what) = (&entry.key, &self.what);
+        let message = format!("unknown key '{key}' in {what}{}", suggest(key, known));
+        self.error(&entry.key_span, message);
     }
 
     /// Reports a mistake at `span`.

@@ -227,6 +227,15 @@ impl PolicyState {
         }
         bytes
     }
+
+    /// The state that had these bytes, in the same version.
+    pub fn from_bytes(bytes: [u8; sys::AW_POLICY_STATE as usize]) -> PolicyState {
+        let mut raw = [0; sys::AW_POLICY_STATE as usize / 8];
+        for (word, from) in raw.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u64::from_ne_bytes(*from);
+        }
+        PolicyState(sys::aw_policy_state { raw })
+    }
 }
 
 impl Default for PolicyState {

@@ -1,6 +1,6 @@
 //! A flow under the contract.
 
-use std::fmt;
+use std::{fmt, mem};
 
 use crate::meta::literal;
 use crate::{Config, Segment, Verdict, sys};
@@ -119,6 +119,28 @@ impl Handshake {
         &self.0
     }
 }
+
+/// The bytes of a state, for a copy of it in another process of the same version.
+macro_rules! bytes {
+    ($state:ident, $raw:ty) => {
+        impl $state {
+            /// Its bytes.
+            pub fn bytes(&self) -> [u8; size_of::<$raw>()] {
+                // SAFETY: the structure has integers and no padding.
+                unsafe { mem::transmute(self.0) }
+            }
+
+            /// The state that had these bytes, in the same version.
+            pub fn from_bytes(bytes: [u8; size_of::<$raw>()]) -> $state {
+                // SAFETY: all of its fields are integers.
+                $state(unsafe { mem::transmute::<[u8; size_of::<$raw>()], $raw>(bytes) })
+            }
+        }
+    };
+}
+
+bytes!(Handshake, sys::aw_handshake);
+bytes!(Flow, sys::aw_flow);
 
 /// What an environment must do with a segment of the ACK direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

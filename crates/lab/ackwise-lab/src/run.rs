@@ -266,6 +266,9 @@ pub fn report(args: &ReportArgs, format: Format) -> anyhow::Result<()> {
         return radio::show(&report, &args.render, format, Writer::whole());
     }
     let report = Report::from_json(&text).map_err(|e| refused(&e))?;
+    if report.runs.is_empty() {
+        return Err(refused(&"it has no runs").into());
+    }
     show(&report, &args.render, format, Writer::whole())
 }
 

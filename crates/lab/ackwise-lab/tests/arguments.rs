@@ -65,6 +65,8 @@ fn scenarios_and_results() {
     LAB.refuses(&["report", "/nowhere.json"], &["/nowhere.json"]);
     let json = file("not.json", "{\"runs\": 3}");
     LAB.refuses(&["report", &json], &["not.json", "ackwise-lab run"]);
+    let json = file("empty.json", "{\"schema\": 1}");
+    LAB.refuses(&["report", &json], &["empty.json: it has no runs"]);
     LAB.refuses(
         &["report", dir.path().to_str().unwrap()],
         &["cannot be read"],

@@ -68,6 +68,14 @@ pub fn reasons() -> Vec<(&'static str, &'static str)> {
     all.map(|reason| (reason.name(), reason.what())).collect()
 }
 
+/// The bytes of a state, which have to be as many as this version's.
+fn sized<const N: usize>(state: Vec<u8>) -> PyResult<[u8; N]> {
+    let wrong = |it: Vec<u8>| format!("a state of {N} bytes is needed, not of {}", it.len());
+    state
+        .try_into()
+        .map_err(|it| PyValueError::new_err(wrong(it)))
+}
+
 fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -242,6 +250,12 @@ impl Policy {
     fn state(&self) -> Vec<u8> {
         lock(&self.state).bytes().to_vec()
     }
+
+    /// Takes the state of a policy of the same name and version.
+    fn restore(&self, state: Vec<u8>) -> PyResult<()> {
+        *lock(&self.state) = PolicyState::from_bytes(sized(state)?);
+        Ok(())
+    }
 }
 
 /// State of one direction of a connection.
@@ -274,6 +288,9 @@ pub struct Flow {
     link: LinkKind,
     kept: Mutex<Kept>,
 }
+
+/// The bytes of [`Kept`]: of the handshake and of the flow.
+type FlowState = (Option<Vec<u8>>, Option<Vec<u8>>);
 
 /// What to do, and why: kind, hold_us, reason, supersedes, twice.
 type Decided = (&'static str, Option<u32>, &'static str, bool, bool);
@@ -312,6 +329,26 @@ impl Flow {
             },
             kept: Mutex::default(),
         })
+    }
+
+    /// What it knows, for a flow with the same policy and in the same version.
+    #[getter]
+    fn state(&self) -> FlowState {
+        let kept = lock(&self.kept);
+        let handshake = kept.handshake.as_ref().map(|it| it.bytes().to_vec());
+        (handshake, kept.flow.as_ref().map(|it| it.bytes().to_vec()))
+    }
+
+    /// Takes what another flow knew.
+    fn restore(&self, state: FlowState) -> PyResult<()> {
+        let (handshake, flow) = state;
+        let handshake = handshake.map(sized).transpose()?;
+        let flow = flow.map(sized).transpose()?;
+        *lock(&self.kept) = Kept {
+            handshake: handshake.map(Handshake::from_bytes),
+            flow: flow.map(ackwise_policy::Flow::from_bytes),
+        };
+        Ok(())
     }
 
     /// A packet from the data sender.

@@ -3,6 +3,7 @@
 use ackwise_radio::scenario::RadioReport;
 use ackwise_report::TableOptions;
 use ackwise_scenario::record::Report;
+use arrow_schema::ArrowError;
 use pyo3::prelude::*;
 
 use crate::builder;
@@ -89,9 +90,13 @@ impl Record {
 
     /// One of its tables.
     fn table(&self, py: Python<'_>, name: &str) -> PyResult<Table> {
+        let says = |e: ArrowError| match e {
+            ArrowError::InvalidArgumentError(text) => text,
+            other => other.to_string(),
+        };
         builder::table(&self.report, name)
             .map(Table::new)
-            .map_err(|e| errors::raise(py, "Error", (e.to_string(),)))
+            .map_err(|e| errors::raise(py, "Error", (says(e),)))
     }
 
     /// The names of its tables.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from pathlib import Path
 
@@ -209,3 +210,32 @@ def test_a_flow_is_under_the_contract() -> None:
             told(packet(ack=1), -1)
     with pytest.raises(ValueError, match="there is no link 'wifi'"):
         Flow("none", link="wifi")
+
+
+def test_policies_and_flows_are_pickled_with_their_state() -> None:
+    policy = Policy("dda", l3=12)
+    flow = Flow("every-n:n=4,warm=0", hold_us=(500, 5_000))
+    assert flow.ack(packet(seq=9, ack=0, flags=0x12), 500) is None
+    for number in range(1, 31):
+        policy.step(Event.ack(number * 1000, mss=1000, hold_us=10_000))
+        now = number * 1000
+        flow.data(packet(seq=1 + 1000 * (number - 1), ack=1, payload=1000, back=False), now)
+        flow.ack(packet(ack=1 + 1000 * number), now + 10)
+        other = pickle.loads(pickle.dumps(flow))
+    again = pickle.loads(pickle.dumps(policy))
+    assert (str(again), again.params, again.state) == (str(policy), policy.params, policy.state)
+    assert any(again.state)
+    assert (other.hold_us, other.srtt_us) == (flow.hold_us, flow.srtt_us)
+    for number in range(31, 51):
+        for it in (flow, other):
+            it.data(packet(seq=1 + 1000 * (number - 1), ack=1, payload=1000, back=False), number * 1000)
+        ack = packet(ack=1 + 1000 * number)
+        assert other.ack(ack, number * 1000 + 10) == flow.ack(ack, number * 1000 + 10)
+
+
+def test_what_another_version_pickled_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = [pickle.dumps(Policy("none")), pickle.dumps(Flow("none"))]
+    monkeypatch.setattr("ackwise._native.VERSION", "0.0.0")
+    for it in packed:
+        with pytest.raises(ValueError, match="pickled this, and here is 0.0.0: the state"):
+            pickle.loads(it)

@@ -115,7 +115,7 @@ def test_a_parquet_file_is_read_again(
 
 
 def test_an_unknown_table_is_refused(results: Results) -> None:
-    with pytest.raises(ackwise.Error, match="there is no table 'run'; there are runs, flows"):
+    with pytest.raises(ackwise.Error, match="^there is no table 'run'; there are runs, flows"):
         results.table("run")
 
 
@@ -147,6 +147,9 @@ def test_results_are_pickled(results: Results) -> None:
     again = pickle.loads(pickle.dumps(results))
     assert again.to_json() == results.to_json()
     assert copy.deepcopy(results).to_dicts() == results.to_dicts()
+    queues = results.table("queues")
+    table = pickle.loads(pickle.dumps(queues))
+    assert (table.columns, table.to_dicts()) == (queues.columns, queues.to_dicts())
     error = pickle.loads(pickle.dumps(ackwise.RunError("1 of 4 runs had errors", results)))
     assert str(error) == "1 of 4 runs had errors"
     assert error.results.to_json() == results.to_json()

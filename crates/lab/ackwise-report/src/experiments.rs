@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use comfy_table::presets::NOTHING;
-use comfy_table::{
-    Attribute, Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width,
-};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
 use serde::Serialize;
 use textwrap::core::display_width;
 
@@ -15,8 +13,12 @@ use crate::table::TableOptions;
 use crate::value::Value;
 use crate::verdict::{Basis, Source, Verdict};
 
-/// Terminal width if it is unknown.
+/// Width of the table if none is given.
 const WIDTH: u16 = 80;
+/// Stands in the table where a part begins, whose title is as wide as the table.
+const PART: &str = "§";
+/// Begins and ends bold text on a terminal.
+const BOLD: [&str; 2] = ["\x1b[1m", "\x1b[0m"];
 /// The column headings; the last column has the number of a note.
 const HEADINGS: [&str; COLUMNS] = ["", "published", "measured", "p10 … p90 (n)", "verdict", ""];
 const COLUMNS: usize = 6;
@@ -97,8 +99,8 @@ pub fn experiments_json(papers: &[PaperReport]) -> Result<String, serde_json::Er
 
 /// The experiments as a table for a terminal, with the notes below it. Ends with a line feed.
 ///
-/// The table is as wide as the terminal, but at least 80 columns. Values in parentheses are derived
-/// from what the paper prints, or calculated from it.
+/// The table is at least 80 columns wide, which is also its width if none is given. Values in
+/// parentheses are derived from what the paper prints, or calculated from it.
 pub fn experiments_table(paper: &PaperReport, options: &TableOptions) -> String {
     let width = options.width.unwrap_or(WIDTH).max(WIDTH);
     let mut notes: Vec<&str> = Vec::new();
@@ -118,11 +120,11 @@ pub fn experiments_table(paper: &PaperReport, options: &TableOptions) -> String 
     } else {
         table.force_no_tty();
     }
-    let mut part = "";
+    let mut parts: Vec<&str> = Vec::new();
     for (experiment, cells) in paper.experiments.iter().zip(&rows) {
-        if experiment.part != part {
-            part = &experiment.part;
-            table.add_row(vec![Cell::new(part).add_attribute(Attribute::Bold)]);
+        if parts.last().copied().unwrap_or_default() != experiment.part {
+            parts.push(&experiment.part);
+            table.add_row([PART]);
         }
         table.add_row(cells);
     }
@@ -132,9 +134,19 @@ pub fn experiments_table(paper: &PaperReport, options: &TableOptions) -> String 
         text.push_str(&hanging("", line, width));
     }
     text.push_str(&hanging("", &paper.summary().to_string(), width));
+    let mut parts = parts.into_iter();
     for line in table.lines() {
-        text.push_str(line.trim_end());
-        text.push('\n');
+        match line.trim_end() {
+            PART => {
+                let part = hanging("", parts.next().unwrap_or_default(), width);
+                let [bold, plain] = if options.color { BOLD } else { ["", ""] };
+                text.extend([bold, &part, plain]);
+            }
+            line => {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
     }
     for (index, note) in notes.iter().enumerate() {
         text.push_str(&hanging(&format!("[{}] ", index + 1), note, width));
@@ -145,9 +157,14 @@ pub fn experiments_table(paper: &PaperReport, options: &TableOptions) -> String 
     text
 }
 
-/// Right-aligns numbers; no column is narrower than its longest word, so that no word is cut.
+/// Right-aligns numbers, and hides columns that are empty. No column is narrower than its longest
+/// word, so that no word is cut.
 fn lay_out(table: &mut Table, rows: &[[String; COLUMNS]]) {
     for (index, column) in table.column_iter_mut().enumerate() {
+        if rows.iter().all(|row| row[index].is_empty()) {
+            column.set_constraint(ColumnConstraint::Hidden);
+            continue;
+        }
         column.set_padding((0, 2));
         if (1..=4).contains(&index) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -256,6 +273,23 @@ mod tests {
             assert!(text.contains(part), "{part} in\n{text}");
         }
         assert!(text.contains("Not run: no kernel\n"), "{text}");
+    }
+
+    #[test]
+    fn titles_have_the_whole_width_and_empty_columns_none() {
+        let title = "Figs. 4, 5: what becomes of a flow while 0 … 80 % of its ACKs are dropped";
+        let row = Experiment::new("x/d", "transfer time relative to that with all ACKs", 1.0);
+        let paper = PaperReport {
+            experiments: vec![row.part(title).published(1.0)],
+            ..PaperReport::default()
+        };
+        let text = experiments_table(&paper, &TableOptions::default());
+        assert!(text.contains(&format!("\n{title}\n")), "{text}");
+        assert!(!text.contains("p90"), "{text}");
+        assert!(
+            text.contains("transfer time relative to that with all"),
+            "{text}"
+        );
     }
 
     #[test]

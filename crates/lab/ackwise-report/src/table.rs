@@ -31,6 +31,14 @@ impl TableOptions {
             width: None,
         }
     }
+
+    /// The same, with the width of the terminal, if standard output is one.
+    pub fn detect_width() -> TableOptions {
+        TableOptions {
+            width: Table::new().width(),
+            ..TableOptions::detect()
+        }
+    }
 }
 
 /// The text of a cell, and whether it is good news.

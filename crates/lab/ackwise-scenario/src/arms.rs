@@ -14,6 +14,7 @@ use ackwise_config::diagnostic::suggest;
 use ackwise_config::queue_keys::{self, NANOSECOND};
 use ackwise_config::section::{Section, Word};
 use ackwise_config::tree::{Entry, Kind, Table, Value};
+use ackwise_policy::Policy;
 
 const PLACE_KEYS: [&str; 11] = [
     "policy",
@@ -103,7 +104,7 @@ fn arm(top: &Section<'_>, table: &Table, span: &Span, network: &Network<'_>) -> 
     }
     let mut known = vec!["name", "place", "change", "on"];
     known.extend(PLACE_KEYS);
-    section.only(&known);
+    only(&section, &known);
     let mut places: Vec<Vec<Placement>> = Vec::new();
     let mut listed: Vec<Listed> = Vec::new();
     if PLACE_KEYS.iter().any(|key| section.has(key)) {
@@ -121,7 +122,8 @@ fn arm(top: &Section<'_>, table: &Table, span: &Span, network: &Network<'_>) -> 
     } else {
         for (table, span) in section.tables("place") {
             let what = format!("a place of {}", section.what);
-            let place = Section::open(table, span, what, &PLACE_KEYS, top.errors);
+            let place = Section::open_unchecked(table, span, what, top.errors);
+            only(&place, &PLACE_KEYS);
             places.push(
                 placement(&place, network, &mut listed)
                     .into_iter()
@@ -140,6 +142,31 @@ fn arm(top: &Section<'_>, table: &Table, span: &Span, network: &Network<'_>) -> 
     }
     let placements: Vec<Placement> = places.into_iter().flatten().collect();
     expand(&section, &name, placements, &listed)
+}
+
+/// Reports every key that is not `known`, and where a parameter of the policy belongs.
+fn only(section: &Section<'_>, known: &[&str]) {
+    let policy = section.value("policy").and_then(Value::plain);
+    let policy = policy.and_then(|name| Policy::by_name(&name).ok());
+    let is_param = |key: &str| {
+        let mut params = policy.iter().flat_map(|policy| policy.params());
+        params.any(|it| it.name == key)
+    };
+    for entry in &section.table.entries {
+        let key = entry.key.as_str();
+        if known.contains(&key) {
+            continue;
+        }
+        if key == "params" {
+            section.error(&entry.key_span, "parameters of a policy stand in 'set'");
+        } else if is_param(key) {
+            let message =
+                format!("'{key}' is a parameter of the policy; write set = {{ {key} = … }}");
+            section.error(&entry.key_span, message);
+        } else {
+            section.unknown(entry, known);
+        }
+    }
 }
 
 /// A parameter with several values.

@@ -12,12 +12,25 @@ impl Scenario {
     #[must_use]
     pub fn policy_mistakes(&self) -> Vec<ScenarioError> {
         let says = |e: &ConfigError| format!("{e}; {}", e.advice());
+        // As programs write a policy with its parameters.
+        let named = |policy: &str| {
+            let (name, _) = policy.split_once(':')?;
+            Policy::by_name(name).ok()
+        };
         let mut mistakes = Vec::new();
         for placement in self.arms.iter().flat_map(|arm| &arm.placements) {
             let policy = match Policy::by_name(&placement.policy) {
                 Ok(policy) => policy,
                 Err(e) => {
-                    mistakes.push(self.error_at(&placement.policy_span, says(&e)));
+                    let message = match named(&placement.policy) {
+                        Some(policy) => format!(
+                            "'policy' is a name alone; write policy = \"{}\", and its parameters \
+                             in 'set'",
+                            policy.name()
+                        ),
+                        None => says(&e),
+                    };
+                    mistakes.push(self.error_at(&placement.policy_span, message));
                     continue;
                 }
             };
@@ -33,5 +46,26 @@ impl Scenario {
             }
         }
         mistakes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_behind_the_name_are_shown_their_place() {
+        let text = r#"
+            scenario = { name = "x", duration = "1 s" }
+            node = [{ name = "a" }, { name = "b" }]
+            link = [{ name = "ab", between = ["a", "b"] }]
+            flow = [{ name = "f", from = "a", to = "b", app = "bulk" }]
+            arm = [{ name = "eight", policy = "every-n:n=8", at = "b", link = "ab" }]
+        "#;
+        let scenario = Scenario::parse("x.toml", text).unwrap();
+        let mistakes = scenario.policy_mistakes();
+        assert_eq!(mistakes.len(), 1);
+        let says = "write policy = \"every-n\", and its parameters in 'set'";
+        assert!(mistakes[0].to_string().contains(says), "{}", mistakes[0]);
     }
 }

@@ -60,7 +60,7 @@ pub struct ReproduceArgs {
     #[arg(long = "on", value_name = "ENGINE", value_parser = engine())]
     pub engine: Option<Engine>,
 
-    /// Vary less: experiments with a published number are run in full, spreads are over fewer runs
+    /// Vary less: fewer seeds, rates and settings, so that some verdicts are others than without it
     #[arg(long)]
     pub quick: bool,
 

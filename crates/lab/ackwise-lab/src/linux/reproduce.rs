@@ -67,7 +67,7 @@ fn print(reports: &[PaperReport], format: Format) -> anyhow::Result<()> {
         Format::Text => {
             for (index, report) in reports.iter().enumerate() {
                 let gap = if index > 0 { "\n" } else { "" };
-                let table = experiments_table(report, &TableOptions::detect());
+                let table = experiments_table(report, &TableOptions::detect_width());
                 text::print(&format!("{gap}{table}"))?;
             }
             Ok(())

@@ -309,6 +309,9 @@ class Policy:
     def __init__(self, name: str, **params: int) -> None:
         self._policy = _native.Policy(name, list(params.items()))
 
+    def __reduce__(self) -> tuple[typing.Any, ...]:
+        return _policy, (_native.VERSION, self.name, self.params, self.state)
+
     def __repr__(self) -> str:
         return f"<ackwise.Policy {self}>"
 
@@ -422,7 +425,11 @@ class Flow:
         if link not in ("ip", "ethernet"):
             raise ValueError(f"there is no link '{link}'; choose 'ip' or 'ethernet'")
         named = Policy(policy) if isinstance(policy, str) else policy
+        self._made_of = (named.name, named.params, link, hold_us)
         self._flow = _native.Flow(named._policy, link == "ethernet", hold_us)
+
+    def __reduce__(self) -> tuple[typing.Any, ...]:
+        return _flow, (_native.VERSION, *self._made_of, self._flow.state)
 
     def data(self, packet: bytes, now_us: int) -> None:
         """Take a packet from the data sender.
@@ -491,3 +498,36 @@ class Flow:
     def srtt_us(self) -> int | None:
         """The smoothed round-trip time, µs; ``None`` if it is not known."""
         return self._flow.srtt_us
+
+
+def _policy(version: str, name: str, params: dict[str, int], state: bytes) -> Policy:
+    """Return a policy that was pickled."""
+    _same(version)
+    policy = Policy(name, **params)
+    policy._policy.restore(state)
+    return policy
+
+
+def _flow(
+    version: str,
+    name: str,
+    params: dict[str, int],
+    link: str,
+    hold_us: tuple[int, int] | None,
+    state: tuple[list[int] | None, list[int] | None],
+) -> Flow:
+    """Return a flow that was pickled."""
+    _same(version)
+    flow = Flow(Policy(name, **params), link=link, hold_us=hold_us)
+    flow._flow.restore(state)
+    return flow
+
+
+def _same(version: str) -> None:
+    """Refuse what another version pickled: states have no fixed format."""
+    if version != _native.VERSION:
+        raise ValueError(
+            f"ackwise {version} pickled this, and here is {_native.VERSION}: the state of a flow "
+            "can only be read by the version that wrote it\n"
+            "  install the same version of ackwise everywhere"
+        )

@@ -70,8 +70,12 @@ class Table:
     Column(name='max_packets', type='int64', nullable=True, unit='packets', description='Longest')
     """
 
-    def __init__(self, table: _native.Table) -> None:
-        self._table = table
+    def __init__(self, results: Results, name: str) -> None:
+        self._made_of = (results, name)
+        self._table = results._record.table(name)
+
+    def __reduce__(self) -> tuple[typing.Any, ...]:
+        return Table, self._made_of
 
     def __repr__(self) -> str:
         return f"<ackwise.Table: {len(self)} rows, {len(self.columns)} columns>"
@@ -386,7 +390,7 @@ class Results:
         Table
             The table.
         """
-        return Table(self._record.table(name))
+        return Table(self, name)
 
     def to_pandas(self, table: str = "runs") -> pandas.DataFrame:
         """Return a table as a data frame of pandas; see :meth:`Table.to_pandas`.

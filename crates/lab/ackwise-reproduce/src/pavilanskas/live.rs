@@ -404,8 +404,10 @@ fn load(lab: &Lab<'_>, outcome: &Outcome, all: &mut Reproduced) -> Result<(), Er
             points.push((run.totals.data_segments as f64 / seconds, load));
         }
         let id = format!("pavilanskas/live/linear/{arm}");
-        all.experiments
-            .push(router::linear(id, title, &points).part(part));
+        let row = router::linear(id, title, &points).part(part);
+        // The paper drops ACKs, and holds none.
+        let held = arm == "held";
+        all.experiments.push(if held { row.variant() } else { row });
         figure = figure.line(Line::new(title, Style::Line, points.iter().copied()));
         lines.push(points);
     }

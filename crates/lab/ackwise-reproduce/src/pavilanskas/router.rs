@@ -182,11 +182,14 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
     for (arm, costs) in ARMS.iter().zip(costs.chunks(rates.len())) {
         let points = line(costs);
         let id = format!("pavilanskas/slow/linear/{}", arm.id());
-        all.experiments.push(
-            linear(id, arm.title(), &points)
-                .part(PART)
-                .setup("slow device"),
-        );
+        let row = linear(id, arm.title(), &points)
+            .part(PART)
+            .setup("slow device");
+        // The paper drops ACKs, and holds none.
+        all.experiments.push(match arm {
+            Arm::Held => row.variant(),
+            Arm::All | Arm::Dropped => row,
+        });
         figure = figure.line(Line::new(arm.title(), Style::Line, points));
     }
     all.figures.push(figure);
