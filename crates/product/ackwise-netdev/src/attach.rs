@@ -257,6 +257,12 @@ fn attach_clsact(
     let program = program.fd().map_err(failed)?;
     remove_filters(index, options.direction, name);
     let made_clsact = clsact::add(index).map_err(Error::system("add the clsact qdisc"))?;
+    if options.direction == Direction::Egress && !made_clsact {
+        let has_egress = clsact::has_egress(index).map_err(Error::system("list the qdiscs"))?;
+        if !has_egress {
+            return Err(Error::IngressQdisc(interface.to_owned()));
+        }
+    }
     let add = |priority| {
         clsact::add_filter(&NewFilter {
             index,

@@ -78,6 +78,21 @@ pub fn add(index: u32) -> io::Result<bool> {
     }
 }
 
+/// Returns whether the interface with this index has a clsact qdisc. One for ingress alone has the
+/// same handle: the kernel takes filters for egress as well, and asks them at ingress.
+///
+/// # Errors
+/// If the kernel refuses.
+pub(crate) fn has_egress(index: u32) -> io::Result<bool> {
+    let each = |found: &mut bool, kind, message: &[u8]| {
+        let attributes = message.get(TCMSG..).unwrap_or_default();
+        *found |= kind == libc::RTM_NEWQDISC
+            && (u32_at(message, 4), u32_at(message, 12)) == (Some(index), Some(TC_H_CLSACT))
+            && find_attribute(attributes, TCA_KIND) == Some(b"clsact\0");
+    };
+    Netlink::open()?.dump(libc::RTM_GETQDISC, &tcmsg(0, 0, 0), each)
+}
+
 /// Removes the clsact qdisc of the interface with this index, unless it still has filters, or
 /// someone else has removed it.
 ///
