@@ -26,6 +26,7 @@
 #define AW_IP_ONLY
 #include "ackwise_shared.h"
 #include "headers.h"
+#include "metadata.h"
 #include "tunnel_shared.h"
 #include "verdict.h"
 
@@ -152,6 +153,9 @@ int ackwise_tunnel(struct __sk_buff *skb)
 		return AW_PASS;
 	pure_ack = is_pure_ack(skb, &ip);
 	if (!is_wanted(&ip, pure_ack) || !has_peer(&ip, s))
+		return AW_PASS;
+	/* The device would drop it if the tunnel gives it back. */
+	if (has_tunnel_key(skb))
 		return AW_PASS;
 	if (!is_attended(s)) {
 		__sync_fetch_and_add(&s->unattended, 1);

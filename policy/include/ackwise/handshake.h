@@ -23,8 +23,9 @@ enum aw_handshake_flag {
 /**
  * struct aw_handshake - what the handshake negotiated
  * @syn_us: when the SYN was received, microseconds; 0 if it was not
- * @synack_us: when the SYN-ACK was received, microseconds; 0 if it was not
- * @rtt_us: both legs of the round trip, measured here; 0 if not known
+ * @synack_us: when the last SYN-ACK was received, microseconds; 0 if none was
+ * @rtt_us: with AW_HS_DONE: both legs of the round trip, measured here; 0 if not known. Until
+ *	then: the first leg
  * @mss: the smaller of the two MSS options, bytes; 0 if there was none
  * @wscale: shift counts: [0] the data sender's, [1] the ACK sender's
  * @flags: enum aw_handshake_flag
@@ -101,12 +102,19 @@ AW_FN void aw_handshake_on_segment(struct aw_handshake *h, const struct aw_seg *
 			return;
 		if (!(h->flags & AW_HS_DONE) && h->synack_us && (s->flags & AW_TCP_ACK)) {
 			if (h->syn_us)
-				h->rtt_us = h->synack_us - h->syn_us + (now - h->synack_us);
+				h->rtt_us += now - h->synack_us;
 			h->flags |= AW_HS_DONE;
 		}
 		return;
 	}
 	if (s->flags & AW_TCP_ACK) {
+		/*
+		 * The first leg ends with the first SYN-ACK, the second begins with the last: what
+		 * is between them is a timeout. If the client answers the first, the round trip is
+		 * too short.
+		 */
+		if (h->syn_us && !h->synack_us)
+			h->rtt_us = now - h->syn_us;
 		h->synack_us = now ? now : 1;
 		/* Of two SYN-ACKs the last counts. ACKs that use AccECN show it as well. */
 		h->flags &= ~AW_HS_ACCECN;

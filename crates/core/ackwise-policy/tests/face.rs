@@ -299,6 +299,23 @@ fn data_before_the_clients_ack_are_no_round_trip() {
     assert_eq!(flow.min_rtt_us(), Some(40_000));
 }
 
+/// The client's ACK is lost beside a server that speaks first, and a second later the SYN-ACK is sent
+/// again. The time between the two is a timeout, not part of the round trip.
+#[test]
+fn a_syn_ack_that_is_sent_again_is_no_round_trip() {
+    for acks in [true, false] {
+        let mut handshake = Handshake::default();
+        handshake.on_segment(&segment(TcpFlags::SYN, u32::MAX, 0, 0), !acks, 1_000);
+        let answer = segment(TcpFlags::SYN | TcpFlags::ACK, u32::MAX, 0, 0);
+        for sent in [6_000, 1_006_000, 3_006_000] {
+            handshake.on_segment(&answer, acks, sent);
+        }
+        handshake.on_segment(&segment(TcpFlags::ACK, 0, 0, 0), !acks, 3_041_000);
+        let flow = Flow::new(Some(&handshake), 3_041_000);
+        assert_eq!(flow.min_rtt_us(), Some(40_000));
+    }
+}
+
 #[test]
 fn a_hold_is_a_bound_or_one_of_four_lengths_an_octave() {
     let config = every_n(4);

@@ -47,6 +47,7 @@ fn is_bad_name(error: &ackwise_netdev::Error) -> bool {
         Error::NoInterface(_)
             | Error::LinkType { .. }
             | Error::Ifb(_)
+            | Error::IngressQdisc(_)
             | Error::NoUser(_)
             | Error::NotRoot { .. }
     )

@@ -201,7 +201,6 @@ impl Emitter {
             }
             // SAFETY: the program submits a whole aw_emit, for which any bytes are valid.
             let e = unsafe { item.as_ptr().cast::<sys::aw_emit>().read_unaligned() };
-            drop(item);
             let Some(last) = self.sent.get_mut(e.slot as usize) else {
                 continue;
             };
@@ -213,7 +212,10 @@ impl Emitter {
             }
             match send(&self.injection, self.ifindex, &e, shared) {
                 Ok(()) => {
-                    *last = e.generation;
+                    // From the TAP device to the hook a frame waits in a backlog, which may be full.
+                    if matches!(self.injection, Injection::Packet(_)) {
+                        *last = e.generation;
+                    }
                     shared.sent.fetch_add(1, Ordering::Relaxed);
                 }
                 Err(error) => {
@@ -225,6 +227,8 @@ impl Emitter {
                     );
                 }
             }
+            // Only now does it count as read, and can it be handed out again.
+            drop(item);
         }
         if refused {
             self.check_interface(shared);

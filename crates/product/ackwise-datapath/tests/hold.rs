@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::process::Command;
+
 use ackwise_datapath::{AttachMode, Datapath, Options, Position};
 use common::{
     ACK, FIN, Flow, Pair, RST, SYN, Seg, Wire, alone, attach, eventually, here_and_in_virtual_time,
@@ -277,6 +279,51 @@ fn a_frame_that_does_not_come_back_is_sent_again() {
             assert_eq!(far.tcp(ms(40)).len(), 1, "{:#?}", stats(&a));
             let release = stats(&a).release;
             assert_eq!((release.retried, release.lost), (1, 0), "{release:#?}");
+        });
+    });
+}
+
+/// Where a sender's ACKs come back, they wait in a backlog before they reach the hook. One that is
+/// dropped there is sent again. A busy machine may give it up before the filter is gone.
+#[test]
+fn a_frame_that_does_not_come_back_to_a_sender_is_sent_again() {
+    let _alone = alone();
+    common::at_a_sender(|near, far, out| {
+        let a = attach(Options {
+            position: Position::Sender,
+            hold_min: ms(100),
+            hold_max: ms(100),
+            ..options(AttachMode::Clsact)
+        });
+        let filter = |what: &str, how: &[&str]| {
+            let at = ["dev", "aw0", "ingress", "prio", "1"];
+            let args = [&["filter", what][..], &at[..], how].concat();
+            let done = Command::new("tc").args(args).status().expect("tc");
+            assert!(done.success());
+        };
+        let drops = ["protocol", "all", "bpf", "da", "bytecode", "1,6 0 0 2"]; // TC_ACT_SHOT
+        let mut flow = started(far, near, Seg::ack(0));
+        eventually("it comes after all", || {
+            for _ in 0..14 {
+                flow.data(near);
+                far.send(&flow.ack().frame());
+                std::thread::sleep(ms(1));
+            }
+            out.drain(ms(120));
+            let before = stats(&a);
+            flow.data(near);
+            far.send(&flow.ack().frame());
+            std::thread::sleep(ms(5));
+            if stats(&a).withheld == before.withheld {
+                return false;
+            }
+            filter("add", &drops);
+            eventually("it is sent", || {
+                stats(&a).release.sent > before.release.sent
+            });
+            filter("del", &[]);
+            let came = out.tcp(ms(150)).len();
+            came == 1 && stats(&a).release.retried > before.release.retried
         });
     });
 }

@@ -244,6 +244,21 @@ fn clsact_is_removed_only_if_it_was_ours() {
     });
 }
 
+/// The kernel takes a filter for the egress of such an interface, and asks it at ingress: there ACKs
+/// that arrive would be withheld, and sent back where they came from.
+#[test]
+fn a_qdisc_for_ingress_alone_is_refused() {
+    let _alone = alone();
+    Pair::new().run(|_, _| {
+        tc("qdisc add dev aw0 ingress");
+        let error = refused(options(AttachMode::Clsact)).to_string();
+        assert!(error.contains("aw0 has the qdisc ingress"), "{error}");
+        assert_eq!(output("tc", "filter show dev aw0 ingress").trim(), "");
+        assert!(output("tc", "qdisc show dev aw0").contains("ingress"));
+        drop(attach(options(AttachMode::Tcx)));
+    });
+}
+
 /// The programs are already attached when the descriptor that wakes the thread is refused.
 #[test]
 fn a_start_that_fails_leaves_no_clsact() {

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::process::Command;
+
 use ackwise_datapath::{AckCounter, AttachMode, Datapath, Options, Position, Stats};
 use ackwise_netdev::registry::{Key, Redirect, Redirector, Registry};
 use ackwise_netdev::{AttachOptions, Direction, Order, ifreq};
@@ -104,6 +106,49 @@ fn m7_an_ack_passes_other_programs_once_on_clsact() {
     Pair::new().run(|near, far| {
         each_ack_is_seen_once(AttachMode::Clsact, Position::Receiver, [near, far, far]);
     });
+}
+
+/// Attaches on clsact, where somebody has added a BPF filter with a priority for a protocol. Returns
+/// whether the datapath comes before it.
+fn comes_before(priority: &str, protocol: &str) -> bool {
+    let filter = ["filter", "add", "dev", "aw0", "egress"];
+    let added = ["protocol", protocol, "prio", priority];
+    let returns_0 = ["bpf", "bytecode", "1,6 0 0 0"]; // the next filter is asked
+    tc(&["qdisc", "add", "dev", "aw0", "clsact"]);
+    tc(&[&filter[..], &added[..], &returns_0[..]].concat());
+    let list = || tc(&["filter", "show", "dev", "aw0", "egress"]);
+    let before = list();
+    let datapath = Datapath::attach(options(AttachMode::Clsact, Position::Receiver));
+    let datapath = datapath.unwrap_or_else(|error| panic!("{error}"));
+    let listed = list();
+    let place = |what| listed.find(what).unwrap_or_else(|| panic!("{listed}"));
+    let is_first = place("ackwise_acks") < place("bytecode");
+    datapath.detach().expect("detach");
+    assert_eq!(list(), before);
+    is_first
+}
+
+/// Filters of clsact that have a priority of their own come after the datapath. Only one that has the
+/// first, and is of another kind or protocol, does not.
+#[test]
+fn m7_filters_with_a_priority_come_later() {
+    let _alone = alone();
+    for (priority, protocol, is_first) in [
+        ("1", "all", true),
+        ("1", "ip", false),
+        ("2", "ip", true),
+        ("300", "all", true),
+    ] {
+        let found = Pair::new().run(|_, _| comes_before(priority, protocol));
+        assert_eq!(found, is_first, "{priority}, {protocol}");
+    }
+}
+
+fn tc(args: &[&str]) -> String {
+    let out = Command::new("tc").args(args).output().expect("tc");
+    let complaint = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{args:?}: {complaint}");
+    String::from_utf8_lossy(&out.stdout).into_owned()
 }
 
 #[test]

@@ -257,16 +257,35 @@ fn attach_clsact(
     let program = program.fd().map_err(failed)?;
     remove_filters(index, options.direction, name);
     let made_clsact = clsact::add(index).map_err(Error::system("add the clsact qdisc"))?;
-    let added = clsact::add_filter(&NewFilter {
-        index,
-        direction: options.direction,
-        priority: match options.order {
-            Order::First | Order::FirstAfter(_) => 0,
-            Order::Last => CLSACT_LAST,
-        },
-        name,
-        program: program.as_fd(),
-    });
+    if options.direction == Direction::Egress && !made_clsact {
+        let has_egress = clsact::has_egress(index).map_err(Error::system("list the qdiscs"))?;
+        if !has_egress {
+            return Err(Error::IngressQdisc(interface.to_owned()));
+        }
+    }
+    let add = |priority| {
+        clsact::add_filter(&NewFilter {
+            index,
+            direction: options.direction,
+            priority,
+            name,
+            program: program.as_fd(),
+        })
+    };
+    let added = match options.order {
+        Order::First | Order::FirstAfter(_) => {
+            let first = clsact::first_priority(index, options.direction);
+            first.and_then(|priority| match add(priority) {
+                // Another kind of filter has the priority 1.
+                Err(error) if priority == 1 && error.raw_os_error() == Some(libc::EINVAL) => {
+                    tracing::warn!("on {interface} a filter with priority 1 is before {name}");
+                    add(0)
+                }
+                done => done,
+            })
+        }
+        Order::Last => add(CLSACT_LAST),
+    };
     match added {
         Ok(filter) => Ok(Attachment {
             link: Some(Link::Clsact(filter)),

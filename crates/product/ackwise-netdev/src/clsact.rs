@@ -19,6 +19,8 @@ const TCA_BPF_FD: u16 = 6;
 const TCA_BPF_NAME: u16 = 7;
 const TCA_BPF_FLAGS: u16 = 8;
 const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
+/// The lowest priority that the kernel chooses for a filter which asks for none.
+const LOWEST_CHOSEN: u16 = 0x8000;
 
 /// A BPF filter of a clsact qdisc, as the kernel identifies it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +34,12 @@ pub(crate) struct Filter {
     handle: u32,
 }
 
+impl Filter {
+    fn priority(&self) -> u16 {
+        (self.info >> 16) as u16
+    }
+}
+
 /// A filter to be added.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NewFilter<'a> {
@@ -39,7 +47,7 @@ pub(crate) struct NewFilter<'a> {
     pub index: u32,
     /// The direction of the packets that it sees.
     pub direction: Direction,
-    /// The priority; with 0 the kernel chooses one that comes before the existing filters.
+    /// The priority; with 0 the kernel chooses one that comes before those that it chose earlier.
     pub priority: u16,
     /// The name by which [`filters`] finds it.
     pub name: &'a str,
@@ -68,6 +76,21 @@ pub fn add(index: u32) -> io::Result<bool> {
         Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// Returns whether the interface with this index has a clsact qdisc. One for ingress alone has the
+/// same handle: the kernel takes filters for egress as well, and asks them at ingress.
+///
+/// # Errors
+/// If the kernel refuses.
+pub(crate) fn has_egress(index: u32) -> io::Result<bool> {
+    let each = |found: &mut bool, kind, message: &[u8]| {
+        let attributes = message.get(TCMSG..).unwrap_or_default();
+        *found |= kind == libc::RTM_NEWQDISC
+            && (u32_at(message, 4), u32_at(message, 12)) == (Some(index), Some(TC_H_CLSACT))
+            && find_attribute(attributes, TCA_KIND) == Some(b"clsact\0");
+    };
+    Netlink::open()?.dump(libc::RTM_GETQDISC, &tcmsg(0, 0, 0), each)
 }
 
 /// Removes the clsact qdisc of the interface with this index, unless it still has filters, or
@@ -153,6 +176,24 @@ pub(crate) fn filters(index: u32, direction: Direction, name: &str) -> io::Resul
     Netlink::open()?.dump(libc::RTM_GETTFILTER, &request, each)
 }
 
+/// Returns a priority with which a new filter comes before the existing ones. With 1, which no
+/// other precedes, it does so if these are BPF filters, of which the newest is asked first.
+///
+/// # Errors
+/// If the kernel refuses.
+pub(crate) fn first_priority(index: u32, direction: Direction) -> io::Result<u16> {
+    let request = tcmsg(index, 0, direction.parent());
+    let each = |found: &mut Vec<u16>, kind, message: &[u8]| {
+        if kind == libc::RTM_NEWTFILTER {
+            found.extend(parse(index, direction, message).map(|filter| filter.priority()));
+        }
+    };
+    let found: Vec<u16> = Netlink::open()?.dump(libc::RTM_GETTFILTER, &request, each)?;
+    let lowest = found.into_iter().min();
+    let chosen_by_others = lowest.filter(|priority| *priority < LOWEST_CHOSEN);
+    Ok(chosen_by_others.map_or(0, |lowest| lowest.saturating_sub(1).max(1)))
+}
+
 /// Returns whether a filter with this name is still there.
 ///
 /// # Errors
@@ -232,6 +273,6 @@ mod tests {
         assert_eq!(name_of(&listed("u32", Some(b"ackwise_acks\0"))), None);
         assert_eq!(name_of(&named[..TCMSG - 1]), None);
         let filter = parse(5, Direction::Egress, &named).unwrap();
-        assert_eq!((filter.handle, filter.info >> 16), (1, 0xc000));
+        assert_eq!((filter.handle, filter.priority()), (1, 0xc000));
     }
 }

@@ -34,6 +34,12 @@ pub enum Error {
          are redirected to it"
     )]
     Ifb(String),
+    /// The interface has a qdisc for ingress alone, in the place of clsact.
+    #[error(
+        "{0} has the qdisc ingress, in the place of clsact, and so no hook for what leaves: replace it \
+         by clsact, which takes the same filters for ingress, or attach by tcx (Linux 6.6 and newer)"
+    )]
+    IngressQdisc(String),
     /// The kernel has no tcx, and only tcx was asked for.
     #[error(
         "this kernel has no tcx (Linux 6.6 and newer): attach with clsact, or leave the choice to \

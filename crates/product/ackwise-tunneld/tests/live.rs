@@ -392,6 +392,39 @@ fn a_flood_of_new_flows_passes_and_is_bounded() {
     assert_eq!(ports.len(), 5000);
 }
 
+/// A device whose destinations come from routes stores them beside a packet, and drops one that is
+/// sent again without them. Such packets are not taken.
+#[test]
+fn what_a_route_sends_through_a_tunnel_device_passes() {
+    let _alone = alone();
+    let sites = Sites::new();
+    for (at, host, other, network, to) in [
+        (&sites.near, 1, 2, "10.9.3.0/24", "10.9.3.2"),
+        (&sites.far, 2, 1, "10.9.1.0/24", "10.9.1.1"),
+    ] {
+        at.run(|| {
+            ip("link add awx type vxlan external dstport 4789");
+            ip(&format!("link set awx address 02:00:00:00:00:0{host} up"));
+            ip(&format!(
+                "route replace {network} encap ip id 5 dst 10.9.2.{other} dev awx"
+            ));
+            ip(&format!(
+                "neigh add {to} lladdr 02:00:00:00:00:0{other} dev awx"
+            ));
+        });
+    }
+    let _far = sites.start(&sites.far, sites.far_config("flows = 16"));
+    let mut config = sites.near_config("flows = 16");
+    config.interface = Some("awx".into());
+    let near = sites.start(&sites.near, config);
+    until("the tunnel", || is_up(&near).then_some(()));
+    transfer(&sites.server, &sites.host, DOWNLOADS[0], 1000);
+    let arrived = Capture::start(&sites.server, "net1");
+    send_strange_acks(&sites, 0..500);
+    until("they come", || (arrived.count() >= 500).then_some(()));
+    assert_eq!(near.stop().unwrap().taken, 0);
+}
+
 /// The setup without a program: a mark, a rule and a route, as in docs/tunnel.md.
 #[test]
 fn acks_that_are_routed_here_by_marks() {
