@@ -2,6 +2,7 @@
 //! and restoring it.
 
 use std::io;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,9 @@ pub const HANDLE: u32 = 0xac40_0000;
 /// The priority (`skb->priority`) that selects the video tin of ackwise's cake: the cake's handle,
 /// and the number of the tin in the order bulk, best effort, video, voice.
 pub const VIDEO_TIN: u32 = HANDLE | 3;
+
+/// The rate from which cake is to assume a longer round trip, bit/s.
+const LONG_RTT_MIN_BPS: u64 = 2_000_000;
 
 // include/uapi/linux/pkt_sched.h
 const CAKE_DIFFSERV_DIFFSERV4: u32 = 1;
@@ -42,6 +46,8 @@ const CODEL_TIMES: [(&str, [u16; 3]); 2] = [("codel", [1, 3, 5]), ("fq_codel", [
 const TCA_CAKE_BASE_RATE64: u16 = 2;
 const TCA_CAKE_DIFFSERV_MODE: u16 = 3;
 const TCA_CAKE_OVERHEAD: u16 = 6;
+const TCA_CAKE_RTT: u16 = 7;
+const TCA_CAKE_TARGET: u16 = 8;
 const TCA_CAKE_ACK_FILTER: u16 = 16;
 
 /// A queue discipline as the kernel lists it.
@@ -152,12 +158,7 @@ impl Qdisc {
 impl Cake {
     fn options(&self) -> Vec<u8> {
         let mut options = Vec::new();
-        let bytes_per_s = (self.rate_bps / 8).max(1);
-        push_attribute(
-            &mut options,
-            TCA_CAKE_BASE_RATE64,
-            &bytes_per_s.to_ne_bytes(),
-        );
+        push_rate(&mut options, self.rate_bps);
         if let Some(overhead) = self.overhead {
             push_attribute(&mut options, TCA_CAKE_OVERHEAD, &overhead.to_ne_bytes());
         }
@@ -237,8 +238,8 @@ impl Netlink {
         )
     }
 
-    /// Changes only the rate of the cake that is the root and has the handle [`HANDLE`]. No packet
-    /// is lost, and any other root stays as it is.
+    /// Changes only the rate of the cake that is the root and has the handle [`HANDLE`], and the round
+    /// trip that it assumes. No packet is lost, and any other root stays as it is.
     ///
     /// # Errors
     /// If the root is another one, there is no such interface, or a capability is missing.
@@ -246,12 +247,7 @@ impl Netlink {
         let mut body = tcmsg(index, HANDLE, TC_H_ROOT);
         push_kind(&mut body, "cake");
         let mut options = Vec::new();
-        let bytes_per_s = (rate_bps / 8).max(1);
-        push_attribute(
-            &mut options,
-            TCA_CAKE_BASE_RATE64,
-            &bytes_per_s.to_ne_bytes(),
-        );
+        push_rate(&mut options, rate_bps);
         push_attribute(&mut body, TCA_OPTIONS, &options);
         // With neither NLM_F_CREATE nor NLM_F_REPLACE nothing is created.
         self.acknowledged(libc::RTM_NEWQDISC, 0, &body)
@@ -343,6 +339,26 @@ impl Netlink {
     }
 }
 
+/// Appends a rate, and the round trip that cake is to assume at that rate.
+fn push_rate(options: &mut Vec<u8>, rate_bps: u64) {
+    let bytes_per_s = (rate_bps / 8).max(1);
+    push_attribute(options, TCA_CAKE_BASE_RATE64, &bytes_per_s.to_ne_bytes());
+    let us = assumed_rtt(rate_bps).as_micros() as u32;
+    push_attribute(options, TCA_CAKE_RTT, &us.to_ne_bytes());
+    push_attribute(options, TCA_CAKE_TARGET, &(us / 20).to_ne_bytes());
+}
+
+/// The round trip that cake is to assume: CoDel waits for so long before it drops, and its target
+/// is a twentieth of it, as with `tc`'s `rtt`. 100 ms is cake's default. At higher rates a sender
+/// has more in flight, and recovers from a drop for longer, so the interval of the default leaves
+/// the link idle (docs/decisions/0049-cake-rtt.md).
+fn assumed_rtt(rate_bps: u64) -> Duration {
+    match rate_bps {
+        ..LONG_RTT_MIN_BPS => Duration::from_millis(100),
+        _ => Duration::from_millis(300),
+    }
+}
+
 /// A word of `struct gnet_stats_queue` in a message about a queue discipline; 0 if it is missing.
 fn queue_stat(message: &[u8], at: usize) -> u32 {
     let word = || {
@@ -405,6 +421,16 @@ mod tests {
         assert_eq!(value(TCA_CAKE_BASE_RATE64), 625_000_u64.to_ne_bytes());
         assert_eq!(value(TCA_CAKE_OVERHEAD), (-4_i32).to_ne_bytes());
         assert_eq!(value(TCA_CAKE_ACK_FILTER), 2_u32.to_ne_bytes());
+        assert_eq!(value(TCA_CAKE_RTT), 300_000_u32.to_ne_bytes());
+        assert_eq!(value(TCA_CAKE_TARGET), 15_000_u32.to_ne_bytes());
+        let slow = Cake {
+            rate_bps: LONG_RTT_MIN_BPS - 1,
+            ..cake
+        };
+        let slow = slow.options();
+        let value_of_slow = |kind| find_attribute(&slow, kind).unwrap();
+        assert_eq!(value_of_slow(TCA_CAKE_RTT), 100_000_u32.to_ne_bytes());
+        assert_eq!(value_of_slow(TCA_CAKE_TARGET), 5_000_u32.to_ne_bytes());
         let root = parse(&listed("cake", HANDLE, TC_H_ROOT, &options)).unwrap();
         assert_eq!(root.cake_rate_bps(), Some(5_000_000));
         assert!(root.is_ours());

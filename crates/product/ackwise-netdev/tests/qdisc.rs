@@ -99,6 +99,29 @@ fn a_kernel_is_asked_for_cake_and_nothing_changes() {
     });
 }
 
+/// The round trip that cake assumes follows the rate, also while packets pass.
+#[test]
+fn a_fast_cake_assumes_a_longer_round_trip() {
+    in_virtual_time(|| {
+        let (here, there) = (Netns::new(), Netns::new());
+        here.wire("aw0", &there, "aw1");
+        here.run(|| {
+            let index = index_of("aw0").unwrap();
+            let mut netlink = Netlink::open().unwrap();
+            netlink.replace_root_by_cake(index, &CAKE).unwrap();
+            assert!(shown().contains(" rtt 300ms "), "{}", shown());
+            netlink.change_cake_rate(index, 1_900_000).unwrap();
+            let slow = shown();
+            assert!(
+                slow.contains("bandwidth 1900Kbit") && slow.contains(" rtt 100ms "),
+                "{slow}"
+            );
+            netlink.change_cake_rate(index, 2_000_000).unwrap();
+            assert!(shown().contains(" rtt 300ms "), "{}", shown());
+        });
+    });
+}
+
 /// Nobody is warned of what is done already.
 #[test]
 fn a_clsact_that_someone_has_removed_needs_no_removal() {
