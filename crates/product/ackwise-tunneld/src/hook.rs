@@ -3,8 +3,8 @@
 use std::mem::offset_of;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ackwise_bpf::tunnel as sys;
@@ -22,7 +22,6 @@ use portable_atomic::AtomicU64;
 use crate::Error;
 use crate::map_memory::MapMemory;
 use crate::ring::Ring;
-use crate::shared::lock;
 
 const PROGRAM: &str = "ackwise_tunnel";
 
@@ -127,25 +126,31 @@ impl Hook {
         Ok(Installed { hook, state, acks })
     }
 
+    fn attachment(&self) -> MutexGuard<'_, Attachment> {
+        self.attachment
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub fn attach(&self) -> AttachMode {
-        lock(&self.attachment).mode()
+        self.attachment().mode()
     }
 
     /// Returns the kernel's id of the program.
     pub fn program(&self) -> u32 {
-        lock(&self.attachment).program()
+        self.attachment().program()
     }
 
     /// Detaches the program. Packets pass from now on.
     pub fn remove(&self) {
-        lock(&self.attachment).detach();
+        self.attachment().detach();
     }
 
     /// Returns why the tunnel with this lifecycle has ended, if it has. It may wait for the kernel:
     /// the worker must not call it.
     pub fn ended(&self, lifecycle: &Lifecycle) -> Option<Ended> {
         self.filter
-            .ended(lifecycle, || lock(&self.attachment).is_attached())
+            .ended(lifecycle, || self.attachment().is_attached())
     }
 }
 
