@@ -86,6 +86,7 @@ impl fmt::Display for Diagnostics {
         }
         match self.more {
             0 => Ok(()),
+            1 => write!(f, "\n\n{}: and 1 more mistake", self.path.display()),
             more => write!(f, "\n\n{}: and {more} more mistakes", self.path.display()),
         }
     }
@@ -172,6 +173,11 @@ impl Collector {
             self.found.pop_last();
             self.more += 1;
         }
+    }
+
+    /// Counts further mistakes, which are not shown.
+    pub fn leave_out(&mut self, mistakes: usize) {
+        self.more += mistakes;
     }
 
     /// Returns whether there is no mistake.
@@ -265,6 +271,25 @@ pub fn closest<'a>(written: &str, known: &[&'a str]) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::Table;
+
+    #[test]
+    fn a_file_that_is_not_toml_is_told_in_few_words() {
+        for (lines, end) in [
+            (10, "not TOML: key with no value, expected `=`"),
+            (11, "a.md: and 1 more mistake"),
+            (300, "a.md: and 290 more mistakes"),
+        ] {
+            let text = "Some words.\n".repeat(lines);
+            let mut errors = Collector::default();
+            assert!(Table::parse(&text, &mut errors).is_none());
+            let all = errors.finish(Path::new("a.md"), &text);
+            assert_eq!(all.list.len(), 10);
+            let shown = all.to_string();
+            assert!(shown.starts_with("a.md:1:"), "{shown}");
+            assert!(shown.contains(end), "{lines}: {shown}");
+        }
+    }
 
     /// A line of 60 kB with a mistake in each of its words was repeated for each of them.
     #[test]

@@ -6,6 +6,9 @@ use toml::de::{DeTable, DeValue};
 
 use crate::diagnostic::{Collector, Span};
 
+/// The maximum number of syntax mistakes reported: in a file that is not TOML each line is one.
+const MAX_SYNTAX_MISTAKES: usize = 10;
+
 /// A value with its position in the file.
 #[derive(Debug, Clone)]
 pub struct Value {
@@ -101,7 +104,8 @@ impl Table {
             return None;
         }
         let (document, mistakes) = DeTable::parse_recoverable(text);
-        for mistake in &mistakes {
+        errors.leave_out(mistakes.len().saturating_sub(MAX_SYNTAX_MISTAKES));
+        for mistake in mistakes.iter().take(MAX_SYNTAX_MISTAKES) {
             let span = mistake.span().unwrap_or(0..0);
             errors.error(&span, format!("not TOML: {}", mistake.message()));
         }

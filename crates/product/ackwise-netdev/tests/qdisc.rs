@@ -30,14 +30,17 @@ fn shown() -> String {
     run_command("tc", "qdisc show dev aw0")
 }
 
+/// Runs a test in a namespace with an interface `aw0`, whose index it gets.
+fn at_aw0(test: impl FnOnce(u32, Netlink) + Send) {
+    let (here, there) = (Netns::new(), Netns::new());
+    here.wire("aw0", &there, "aw1");
+    here.run(|| test(index_of("aw0").unwrap(), Netlink::open().unwrap()));
+}
+
 #[test]
 fn what_is_put_back_is_what_was_there_however_often() {
     in_virtual_time(|| {
-        let (here, there) = (Netns::new(), Netns::new());
-        here.wire("aw0", &there, "aw1");
-        here.run(|| {
-            let index = index_of("aw0").unwrap();
-            let mut netlink = Netlink::open().unwrap();
+        at_aw0(|index, mut netlink| {
             assert!(netlink.has_cake(index).unwrap());
             for (number, root) in [None].into_iter().chain(ROOTS.map(Some)).enumerate() {
                 if let Some(root) = root {
@@ -99,15 +102,11 @@ fn a_kernel_is_asked_for_cake_and_nothing_changes() {
     });
 }
 
-/// The round trip that cake assumes follows the rate, also while packets pass.
+/// The round trip that cake assumes follows the rate, also when that is changed later.
 #[test]
 fn a_fast_cake_assumes_a_longer_round_trip() {
     in_virtual_time(|| {
-        let (here, there) = (Netns::new(), Netns::new());
-        here.wire("aw0", &there, "aw1");
-        here.run(|| {
-            let index = index_of("aw0").unwrap();
-            let mut netlink = Netlink::open().unwrap();
+        at_aw0(|index, mut netlink| {
             netlink.replace_root_by_cake(index, &CAKE).unwrap();
             assert!(shown().contains(" rtt 300ms "), "{}", shown());
             netlink.change_cake_rate(index, 1_900_000).unwrap();
