@@ -114,7 +114,7 @@ pub fn run_point(scenario: &RadioScenario, point: Point) -> Result<RadioResult, 
 
 /// Runs all points, several at a time; returns a result for each, in their order. Once `cancel` is
 /// set, the runs end soon; a point that had not ended is `None`. `done` is called with the number of
-/// points that have ended so far.
+/// points that have ended so far, by one thread at a time, so that the numbers rise.
 ///
 /// # Errors
 /// The same as [`run_point`].
@@ -125,7 +125,7 @@ pub fn run_points(
     cancel: &AtomicBool,
     done: &(dyn Fn(usize) + Sync),
 ) -> Result<Vec<Option<RadioResult>>, ScenarioError> {
-    let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let (next, finished) = (AtomicUsize::new(0), Mutex::new(0));
     let results = Mutex::new(vec![None; points.len()]);
     let failed = Mutex::new(None);
     let work = || {
@@ -147,7 +147,9 @@ pub fn run_points(
                     next.store(points.len(), Ordering::Relaxed);
                 }
             }
-            done(finished.fetch_add(1, Ordering::Relaxed) + 1);
+            let mut finished = lock(&finished);
+            *finished += 1;
+            done(*finished);
         }
     };
     std::thread::scope(|scope| {

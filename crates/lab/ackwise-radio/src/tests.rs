@@ -1,5 +1,6 @@
 //! The MAC compared with sums by hand and published formulas, and the network end to end.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -239,7 +240,14 @@ fn points_run_in_order_whatever_the_threads() {
         .collect();
     let cancel = AtomicBool::new(false);
     let one = run_points(&s, &points, 1, &cancel, &|_| ()).unwrap();
-    let two = run_points(&s, &points, 2, &cancel, &|_| ()).unwrap();
+    let counts = Mutex::new(Vec::new());
+    let count = |finished: usize| {
+        // The other thread's next point ends meanwhile.
+        std::thread::sleep(Duration::from_millis(20) / finished as u32);
+        counts.lock().unwrap().push(finished);
+    };
+    let two = run_points(&s, &points, 2, &cancel, &count).unwrap();
+    assert_eq!(counts.into_inner().unwrap(), [1, 2, 3, 4, 5, 6]);
     assert_eq!(one.len(), 6);
     assert_eq!(one, two);
     let alone: Vec<_> = points.iter().map(|it| run_point(&s, *it).ok()).collect();
