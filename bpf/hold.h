@@ -81,12 +81,13 @@ static __always_inline int copy_l2(struct aw_slot *s, const __u8 *d, const __u8 
 	return 1;
 }
 
-static __always_inline void slot_meta(struct aw_slot *s, const struct __sk_buff *skb,
+static __always_inline void slot_meta(struct aw_slot *s, struct __sk_buff *skb,
 				      const struct aw_seg *seg)
 {
 	s->ack = seg->ack;
 	s->mark = skb->mark;
 	s->priority = skb->priority;
+	s->hash = bpf_get_hash_recalc(skb);
 	s->l2_len = seg->l3_off;
 	s->l3_len = seg->len;
 	s->protocol = seg->ip_version == 4 ? bpf_htons(0x0800) : bpf_htons(0x86dd);

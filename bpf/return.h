@@ -3,7 +3,7 @@
  * A re-emitted frame at the hook. User space sends an ACK that was held until its deadline,
  * and marks it with a cookie that names the slot. The frame is ours only if the slot's
  * state, key and ACK number match, so that a user's own mark is never mistaken for it. Then
- * the slot waits no more, and the frame gets its mark and priority back. A tag that was
+ * the slot waits no more, and the frame gets its mark, priority and hash back. A tag that was
  * beside the frame is inside it now, even in a frame for which no slot waits any more.
  *
  * The frame leaves unless a newer ACK of its flow has left since.
@@ -25,7 +25,7 @@ enum returned {
 /* What a held frame had beside its bytes, and what is counted of its hold. */
 struct held_meta {
 	__u64 deadline, since;
-	__u32 mark, priority;
+	__u32 mark, priority, hash;
 	__u32 owed;
 };
 
@@ -40,6 +40,7 @@ static __always_inline void held_meta_read(struct held_meta *m, const struct aw_
 	m->since = s->since_ns;
 	m->mark = s->mark;
 	m->priority = s->priority;
+	m->hash = s->hash;
 	m->owed = s->owed;
 }
 
@@ -125,6 +126,12 @@ static __always_inline void restore(struct __sk_buff *skb, const struct held_met
 	note_hold(c, m->since, now);
 	skb->mark = m->mark;
 	skb->priority = m->priority;
+	/*
+	 * An ACK that a socket sends has a random hash, and one from a device that device's. Without
+	 * it the frame would go into another flow of fq_codel and cake, whose ACK filter would not
+	 * find it, and fall behind newer ACKs.
+	 */
+	bpf_set_hash(skb, m->hash);
 }
 
 /* Whether an ACK that says as much has already left. */
