@@ -211,6 +211,39 @@ fn one_of_two_flows_is_thinned() {
     assert!(per_ack("second") > 4.0, "{}", per_ack("second"));
 }
 
+/// An ACK that was held until its deadline waits in the same flow of the queue as the others, so
+/// that it does not fall behind newer ones.
+#[test]
+fn a_queue_that_separates_flows_keeps_the_order_of_acks() {
+    let _lock = lock_tests();
+    let link = r#"
+forward = { rate = "20 Mbit/s", delay = "10 ms", queue = "50 packets" }
+reverse = { rate = "200 kbit/s", delay = "10 ms", queue = "64 KiB" }"#;
+    let named = |name: &str, queue: &str| {
+        let queue = format!(
+            "set = {{ n = 4 }}\nchange = {{ \"link.wan.reverse.queue\" = {{ limit = \"4 MB\", {queue} }} }}"
+        );
+        arm("every-n", &queue).replacen("name = \"every-n\"", &format!("name = \"{name}\""), 1)
+    };
+    let arms = [
+        "\n[[flow]]\nname = \"up\"\nfrom = \"receiver\"\nto = \"sender\"\napp = \"bulk\"\n",
+        BASELINE,
+        &named("fq_codel", "discipline = \"fq_codel\""),
+        &named(
+            "cake",
+            "discipline = \"cake\", ack_filter = \"cake-aggressive\"",
+        ),
+    ];
+    let flow = "app = \"bulk\"\nconnections = 4";
+    let report = run(&two_hosts("10 s", link, flow, &arms.concat()));
+    for run in report.runs.iter().filter(|run| run.arm != "baseline") {
+        let reemitted = count(run, "reemitted");
+        assert!(reemitted > 100, "{}: {reemitted}", run.id);
+        let old = run.totals.acks.map_or(0, |kinds| kinds.old);
+        assert_eq!(old, 0, "{}", run.id);
+    }
+}
+
 /// An upload shares the FIFO: no thinning shortens it, so every ACK passes. Before a queue that
 /// separates flows, thinning continues, and both directions gain.
 #[test]
