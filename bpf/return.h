@@ -131,7 +131,8 @@ static __always_inline void restore(struct __sk_buff *skb, const struct held_met
 	 * it the frame would go into another flow of fq_codel and cake, whose ACK filter would not
 	 * find it, and fall behind newer ACKs.
 	 */
-	bpf_set_hash(skb, m->hash);
+	if (m->hash)
+		bpf_set_hash(skb, m->hash);
 }
 
 /* Whether an ACK that says as much has already left. */
