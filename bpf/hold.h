@@ -87,8 +87,8 @@ static __always_inline void slot_meta(struct aw_slot *s, struct __sk_buff *skb,
 	s->ack = seg->ack;
 	s->mark = skb->mark;
 	s->priority = skb->priority;
-	/* 0 if none is known: it would be calculated from the bytes, which are the same. One that
-	 * does not cover the ports is calculated anew here, as queues do. */
+	/* A packet without a hash needs none: queues calculate it from the bytes. One that does
+	 * not cover the ports is calculated anew, as queues do. */
 	s->hash = skb->hash ? bpf_get_hash_recalc(skb) : 0;
 	s->l2_len = seg->l3_off;
 	s->l3_len = seg->len;

@@ -62,7 +62,7 @@ struct aw_slot {
 	aw_u64 since_ns;       /* when the first ACK of this hold was withheld */
 	aw_u64 ring_pos;       /* its position in the ring when handed to user space */
 	aw_u32 mark, priority; /* of the newest frame; restored when it leaves */
-	aw_u32 hash;	       /* that hash, too: by it queues tell flows apart */
+	aw_u32 hash;	       /* restored as well: queues tell flows apart by it */
 	aw_u16 l2_len, l3_len;
 	aw_u16 protocol;
 	aw_u16 vlan_proto, vlan_tci; /* of a tag beside the frame; vlan_proto 0: none */

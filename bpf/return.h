@@ -127,9 +127,9 @@ static __always_inline void restore(struct __sk_buff *skb, const struct held_met
 	skb->mark = m->mark;
 	skb->priority = m->priority;
 	/*
-	 * An ACK that a socket sends has a random hash, and one from a device that device's. Without
-	 * it the frame would go into another flow of fq_codel and cake, whose ACK filter would not
-	 * find it, and fall behind newer ACKs.
+	 * Sockets choose a random hash, and devices may give one. Without it fq_codel and cake would
+	 * put the frame into another flow: it would fall behind newer ACKs, and cake's filter would
+	 * not find it.
 	 */
 	if (m->hash)
 		bpf_set_hash(skb, m->hash);

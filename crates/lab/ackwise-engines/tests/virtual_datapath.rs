@@ -239,7 +239,7 @@ reverse = { rate = "200 kbit/s", delay = "10 ms", queue = "64 KiB" }"#;
     for run in report.runs.iter().filter(|run| run.arm != "baseline") {
         let reemitted = count(run, "reemitted");
         assert!(reemitted > 100, "{}: {reemitted}", run.id);
-        let old = run.totals.acks.map_or(0, |kinds| kinds.old);
+        let old = run.totals.acks.expect("ACKs by kind").old;
         assert_eq!(old, 0, "{}", run.id);
     }
 }
