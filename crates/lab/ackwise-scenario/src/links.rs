@@ -227,7 +227,7 @@ fn can_take_turns(link: &Section<'_>, directions: [&Direction; 2]) {
     if directions.iter().any(|one| one.by != By::Link) {
         link.error(
             &span,
-            "a gateway's rate is its own; duplex = \"half\" is for by = \"link\"",
+            "a gateway and `ackwise up` have a rate of their own; duplex = \"half\" is for by = \"link\"",
         );
     }
     let of_packets = |one: &&Direction| {
@@ -337,12 +337,27 @@ fn direction(link: &Section<'_>, key: &str, direction: &mut Direction, context: 
         direction.reorder = reorder(&section, table, span);
     }
     boxes::refine(&section, direction, &context.queues);
-    let choices = [("link", By::Link), ("gateway", By::Gateway)];
+    let choices = [("link", By::Link), ("gateway", By::Gateway), ("up", By::Up)];
     if let Some(by) = section.choice("by", &choices) {
         direction.by = by;
     }
-    if direction.by == By::Gateway {
-        gateway_fits(&section, direction);
+    match direction.by {
+        By::Link => {}
+        By::Gateway => gateway_fits(&section, direction),
+        By::Up => up_fits(&section, direction),
+    }
+}
+
+/// Checks that `ackwise up` has a rate that it can shape to.
+fn up_fits(section: &Section<'_>, direction: &Direction) {
+    let span = section.span_of("by");
+    if direction.rate_changes.is_some() || direction.outages.is_some() {
+        let message = "`ackwise up` shapes to one rate here; leave out 'by', or give a rate like \
+                       \"20 Mbit/s\" and a delay without hand-overs";
+        section.error(&span, message);
+    } else if direction.rate_bps.is_none() && !section.has("rate") {
+        let message = "`ackwise up` needs a rate to shape to; add 'rate' before 'by'";
+        section.error(&span, message);
     }
 }
 

@@ -215,6 +215,9 @@ pub enum By {
     Link,
     /// A gateway, `ackwise gateway`, at the node that sends into it.
     Gateway,
+    /// `ackwise up` at the link's rate, on a router between the link and the node that sends into
+    /// it. The link keeps its rate and its queue, as a modem does.
+    Up,
 }
 
 impl Direction {

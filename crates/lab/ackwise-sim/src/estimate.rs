@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use ackwise_config::queues::QueueLimit;
-use ackwise_scenario::{App, Direction, Flow, RunSpec, Scenario};
+use ackwise_scenario::{App, By, Direction, Flow, RunSpec, Scenario};
 
 use crate::app::Transfer;
 use crate::build;
@@ -52,6 +52,11 @@ fn refuse_kernel_only(
     };
     for link in &seen.links {
         for (side, direction) in [("forward", &link.forward), ("reverse", &link.reverse)] {
+            if direction.by == By::Up {
+                let path = format!("link.{}.{side}.by", link.name);
+                let what = "runs `ackwise up`, which the simulator cannot; use `--on virtual`";
+                return Err(SimError::in_run(scenario, spec, &path, &link.name, what));
+            }
             if is(direction) {
                 let path = format!("link.{}.{side}.queue.discipline", link.name);
                 let what = "has a queue discipline that the simulator has no model of; use `--on \

@@ -273,6 +273,12 @@ fn disable_offloads(name: &str) -> Result<(), LabError> {
         .map_err(LabError::os(format!("cannot give {name} a netem")))
 }
 
+/// Removes the root queue of a device of the calling thread's namespace, so that it has the kernel's
+/// default.
+pub(crate) fn remove_root(name: &str) -> Result<(), LabError> {
+    tc(&format!("qdisc del dev {name} root"))
+}
+
 /// Switches off a feature.
 fn ethtool(name: &str, command: u32) -> io::Result<()> {
     /// `struct ethtool_value`.

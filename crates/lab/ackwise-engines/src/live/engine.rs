@@ -17,6 +17,7 @@ use super::host_counters::{dropped_by_interfaces, lost_before_links, softirq_sec
 use super::incidents::Incidents;
 use super::sampler::{self, Foreign, Seen, Subject};
 use super::tunnels::{self, Tunnel};
+use super::up::{self, Up};
 use super::wires::{self, Wires};
 use super::{Clock, Observer, Progress, RunOptions, datapath, preflight, stack};
 use crate::clock::{nanos, now_ns};
@@ -58,7 +59,9 @@ pub(super) fn run_one(
     request: &Request<'_>,
     observe: Observer<'_>,
 ) -> Result<assemble::Done, LabError> {
-    let scenario = &request.scenario.at(request.spec)?;
+    let scenario = request.scenario.at(request.spec)?;
+    up::check(&scenario, request.spec)?;
+    let scenario = &up::with_routers(&scenario);
     let arm = arm_of(scenario, request.spec)?;
     let clock = request.clock;
     preflight::check_means(scenario, clock)?;
@@ -72,6 +75,8 @@ pub(super) fn run_one(
     }
     stack::set(scenario, &arm.placements, &topology)?;
     let mut daemons = daemon::start(scenario, arm, request.spec.seed, &topology)?;
+    let program = request.options.ackwise.as_deref();
+    let ups = up::start(scenario, program, &topology)?;
     let mut attached = datapath::attach(scenario, &arm.placements, &topology)?;
 
     let span = Span::of(scenario, clock);
@@ -111,7 +116,8 @@ pub(super) fn run_one(
         return Err(LabError::Cancelled);
     }
 
-    let statistics = detach(&mut attached, &mut errors)?;
+    let mut statistics = detach(&mut attached, &mut errors)?;
+    statistics.extend(collect_ok(ups.into_iter().map(Up::finish), &mut errors));
     let served = collect_ok(daemons.into_iter().map(Daemon::finish), &mut errors);
     let ended = tunnels.into_iter().map(|tunnel| tunnel.finish(&topology));
     let tunnelled = collect_ok(ended, &mut errors);

@@ -24,6 +24,7 @@ mod stack;
 pub(crate) mod testing;
 pub(crate) mod tunnel_process;
 mod tunnels;
+pub(crate) mod up;
 mod wires;
 
 use std::path::PathBuf;
@@ -62,6 +63,8 @@ pub struct RunOptions {
     pub behaviour: Vec<(String, Behaviour)>,
     /// Network events during each run.
     pub incidents: Vec<Incident>,
+    /// The operator's command, for `by = "up"`; the one beside this program or in `PATH` if `None`.
+    pub ackwise: Option<PathBuf>,
 }
 
 /// The kind of time in a run.

@@ -17,7 +17,7 @@ use crate::netns::get_sysctl;
 use crate::tap;
 use crate::topology::{self, LinkBackend, needs_shaping};
 
-fn missing(what: impl Into<String>, hint: impl Into<String>) -> LabError {
+pub(super) fn missing(what: impl Into<String>, hint: impl Into<String>) -> LabError {
     LabError::Missing {
         what: what.into(),
         hint: hint.into(),

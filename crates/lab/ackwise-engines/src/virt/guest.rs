@@ -1,6 +1,7 @@
 //! The inside: the first program of the guest, which is this program again.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::symlink;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::utsname::uname;
 
 use super::job::{
-    Answer, CAPTURE_DIRECTORY, JOB_FILE, Job, PROGRESS_FILE, RESULT_FILE, RecordedRun,
+    ACKWISE_FILE, Answer, CAPTURE_DIRECTORY, JOB_FILE, Job, PROGRESS_FILE, RESULT_FILE, RecordedRun,
 };
 use crate::error::LabError;
 use crate::live::{self, Progress, RunOptions};
@@ -22,6 +23,8 @@ use crate::{clock, command, kernel_link};
 pub(super) const ARGUMENT: &str = "ackwise-guest";
 /// Path of the job's directory in the guest.
 const DIRECTORY: &str = "/run/ackwise-job";
+/// Path of the operator's command in the guest, if the job needs it.
+const ACKWISE: &str = "/run/ackwise-program";
 
 /// Call this first thing in `main`. In the first process of a virtual machine it runs the job and
 /// powers off; in a process that such a job started as a part of itself, it does that part.
@@ -83,6 +86,8 @@ fn set_up() -> Result<(), LabError> {
     // guest's random numbers.
     let job =
         fs::read_link("/proc/self/cwd").map_err(LabError::os("cannot find the job's directory"))?;
+    // It may be in a directory that the mounts below hide.
+    let ackwise = File::open(Path::new("/proc/self/cwd").join(ACKWISE_FILE)).ok();
     attach("proc", "/proc", "proc", None)?;
     attach("sysfs", "/sys", "sysfs", None)?;
     attach("devtmpfs", "/dev", "devtmpfs", None)?;
@@ -92,6 +97,18 @@ fn set_up() -> Result<(), LabError> {
     symlink("/proc/self/fd", "/dev/fd").map_err(LabError::os("cannot link /dev/fd"))?;
     fs::create_dir_all(DIRECTORY).map_err(LabError::os("cannot make the job's directory"))?;
     attach("hostfs", DIRECTORY, "hostfs", Some(&job))?;
+    if let Some(program) = ackwise {
+        File::create(ACKWISE).map_err(LabError::os("cannot make a file for `ackwise`"))?;
+        let opened = format!("/proc/self/fd/{}", program.as_raw_fd());
+        mount(
+            Some(opened.as_str()),
+            ACKWISE,
+            None::<&str>,
+            MsFlags::MS_BIND,
+            None::<&str>,
+        )
+        .map_err(LabError::errno("cannot show `ackwise` to the guest"))?;
+    }
     // SAFETY: there is no other thread that could read the environment.
     unsafe {
         std::env::set_var(
@@ -135,7 +152,9 @@ fn work(job: &Job, directory: &Path) -> Result<Answer, LabError> {
         unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
         let _ = clock::now_ns();
     }
+    let ackwise = Path::new(ACKWISE);
     let options = RunOptions {
+        ackwise: ackwise.exists().then(|| ackwise.to_owned()),
         backend: job.backend,
         behaviour: job.behaviour.clone(),
         incidents: job.incidents.clone(),

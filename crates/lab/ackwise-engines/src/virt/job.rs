@@ -12,6 +12,8 @@ use crate::traffic::Behaviour;
 
 /// Host → guest: what to run ([`Job`]).
 pub(super) const JOB_FILE: &str = "job.json";
+/// Host → guest: a link to the operator's command, if the job needs it.
+pub(super) const ACKWISE_FILE: &str = "ackwise";
 /// Guest → host: the result ([`Answer`]).
 pub(super) const RESULT_FILE: &str = "answer.json";
 /// Guest → host: nanoseconds of traffic so far, in decimal.

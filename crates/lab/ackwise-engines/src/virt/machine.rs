@@ -2,13 +2,16 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Duration;
 
 use ackwise_uml::{Ended, Kernel, Machine, link_init};
 
 use super::guest::ARGUMENT;
-use super::job::{Answer, CAPTURE_DIRECTORY, JOB_FILE, Job, PROGRESS_FILE, RESULT_FILE};
+use super::job::{
+    ACKWISE_FILE, Answer, CAPTURE_DIRECTORY, JOB_FILE, Job, PROGRESS_FILE, RESULT_FILE,
+};
 use crate::error::LabError;
 
 /// How a machine ended.
@@ -21,15 +24,19 @@ pub(super) enum End {
 }
 
 /// Boots a machine to do `job`. `init` is the program that calls
-/// [`run_if_guest`](super::run_if_guest) first thing.
+/// [`run_if_guest`](super::run_if_guest) first thing, and `ackwise` the operator's command, for jobs
+/// that need it.
 pub(super) fn boot(
     kernel: &Kernel,
-    init: &Path,
+    (init, ackwise): (&Path, Option<&Path>),
     job: &Job,
     seed: u64,
 ) -> Result<Machine, LabError> {
     let machine = Machine::boot(kernel, ARGUMENT, seed, |directory| {
         fs::write(directory.join(JOB_FILE), serde_json::to_vec(job)?)?;
+        if let Some(program) = ackwise {
+            symlink(program, directory.join(ACKWISE_FILE))?;
+        }
         link_init(directory, init)
     })?;
     Ok(machine)

@@ -62,21 +62,37 @@ enum WorkerMessage {
 /// # Errors
 /// As [`run`].
 pub fn check(scenario: &Scenario, options: &VirtualOptions) -> Result<(), LabError> {
-    checked(scenario, options).map(drop)
+    Checked::new(scenario, options).map(drop)
 }
 
-/// The kernel, and the runs to do.
-fn checked(
-    scenario: &Scenario,
-    options: &VirtualOptions,
-) -> Result<(Kernel, Vec<RunSpec>), LabError> {
-    live::check_placements(scenario)?;
-    let kernel = Kernel::find(options.kernel.as_ref())?;
-    let specs = live::chosen(scenario, &options.run.only);
-    for spec in &specs {
-        live::check_means(&scenario.at(spec)?, Clock::Virtual)?;
+/// What [`run`] needs, once it is known to be there.
+struct Checked {
+    kernel: Kernel,
+    specs: Vec<RunSpec>,
+    /// The operator's command, if a run needs it.
+    ackwise: Option<PathBuf>,
+}
+
+impl Checked {
+    fn new(scenario: &Scenario, options: &VirtualOptions) -> Result<Self, LabError> {
+        live::check_placements(scenario)?;
+        let kernel = Kernel::find(options.kernel.as_ref())?;
+        let specs = live::chosen(scenario, &options.run.only);
+        let mut ackwise = options.run.ackwise.clone();
+        for spec in &specs {
+            let scenario = scenario.at(spec)?;
+            live::check_means(&scenario, Clock::Virtual)?;
+            live::up::check(&scenario, spec)?;
+            if ackwise.is_none() && live::up::is_in(&scenario) {
+                ackwise = Some(live::up::program()?);
+            }
+        }
+        Ok(Self {
+            kernel,
+            specs,
+            ackwise,
+        })
     }
-    Ok((kernel, specs))
 }
 
 /// Runs all runs of a scenario, several at a time, each in a separate machine. The report has them
@@ -89,7 +105,11 @@ pub fn run(
     options: &VirtualOptions,
     observe: Observer<'_>,
 ) -> Result<Report, LabError> {
-    let (kernel, specs) = checked(scenario, options)?;
+    let Checked {
+        kernel,
+        specs,
+        ackwise,
+    } = Checked::new(scenario, options)?;
     ackwise_uml::remove_leftovers();
     let init = match &options.init {
         Some(path) => path.clone(),
@@ -115,7 +135,8 @@ pub fn run(
         let _end = SetOnDrop(&give_up);
         for _ in 0..workers {
             let sender = sender.clone();
-            let (specs, kernel, init, next, give_up) = (&specs, &kernel, &init, &next, &give_up);
+            let (specs, next, give_up) = (&specs, &next, &give_up);
+            let (kernel, init, ackwise) = (&kernel, &init, ackwise.as_deref());
             scope.spawn(move || {
                 let cancelled = || {
                     give_up.load(Ordering::Relaxed) || options.run.cancel.load(Ordering::Relaxed)
@@ -128,6 +149,7 @@ pub fn run(
                         options: &options.run,
                         kernel,
                         init,
+                        ackwise,
                         sender: &sender,
                         disturbance: options.disturbance,
                     };
@@ -224,6 +246,7 @@ struct Worker<'a> {
     options: &'a RunOptions,
     kernel: &'a Kernel,
     init: &'a Path,
+    ackwise: Option<&'a Path>,
     sender: &'a Sender<WorkerMessage>,
     disturbance: u32,
 }
@@ -256,7 +279,7 @@ impl Worker<'_> {
             disturbance: self.disturbance,
         };
         let seed = Rng::stream(spec.seed, STREAM).next_u64();
-        let machine = machine::boot(self.kernel, self.init, &job, seed)?;
+        let machine = machine::boot(self.kernel, (self.init, self.ackwise), &job, seed)?;
         let captures = self
             .options
             .capture_dir
