@@ -49,6 +49,28 @@ count = 20"#;
     assert_eq!(time.min, Some(time.p50));
 }
 
+/// An ACK for 16 segments lets twice as many leave in slow start, more than this queue holds.
+#[test]
+fn a_sender_that_paces_does_not_overflow_a_short_queue() {
+    let _lock = lock_tests();
+    let link = r#"
+forward = { rate = "20 Mbit/s", delay = "150 ms", queue = "24 packets" }
+reverse = { delay = "150 ms" }"#;
+    let goodput = |flow: &str| {
+        let arms = format!(
+            "{BASELINE}{}[sweep]\ncc = [\"reno\"]\n",
+            arm("every-n", "set = { n = 16, warm = 0 }")
+        );
+        let scenario = two_hosts("10 s", link, flow, &arms);
+        of(&run_with(&scenario, &options()), "every-n")
+            .totals
+            .goodput_bps
+    };
+    let bursts = goodput("app = \"bulk\"");
+    let paced = goodput("app = \"bulk\"\nsocket = { pacing = true }");
+    assert!(paced > 2.0 * bursts, "{paced} instead of {bursts}");
+}
+
 /// The kernel's link and the emulator are two implementations of the same wire.
 #[test]
 fn the_emulator_agrees() {

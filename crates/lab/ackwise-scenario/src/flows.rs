@@ -457,6 +457,7 @@ fn socket(flow: &Section<'_>) -> SocketOptions {
         "ip",
         "receive_buffer",
         "send_buffer",
+        "pacing",
     ];
     let what = format!("'socket' of {}", flow.what);
     let section = Section::open(table, span, what, &known, flow.errors);
@@ -467,6 +468,7 @@ fn socket(flow: &Section<'_>) -> SocketOptions {
     options.mptcp = section.flag("mptcp").unwrap_or(false);
     options.receive_buffer = section.size("receive_buffer");
     options.send_buffer = section.size("send_buffer");
+    options.pacing = section.flag("pacing").unwrap_or(false);
     if let Some(value) = section.value("ip") {
         match value.kind {
             Kind::Integer(4) => options.ip = IpVersion::V4,

@@ -399,6 +399,9 @@ pub struct SocketOptions {
     pub receive_buffer: Option<u64>,
     /// `SO_SNDBUF` of the sender, bytes; auto-tuned if `None`.
     pub send_buffer: Option<u64>,
+    /// The sender paces whatever its congestion control is, as Linux does for sockets with
+    /// `SO_MAX_PACING_RATE`, and in the queue discipline `fq`.
+    pub pacing: bool,
 }
 
 /// Version of IP.

@@ -40,7 +40,7 @@ pub(crate) struct Estimate {
     pub memory: f64,
 }
 
-/// Refuses queue disciplines that only a kernel has.
+/// Refuses what only a real kernel can run: some queue disciplines, and `ackwise up`.
 fn refuse_kernel_only(
     scenario: &Scenario,
     seen: &Scenario,
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_only_a_kernel_has_is_refused() {
+    fn what_only_a_kernel_has_is_refused() {
         let text = r#"
 [scenario]
 name = "cake"
@@ -409,6 +409,9 @@ name = "baseline"
 [[arm]]
 name = "cake"
 change = { "link.wan.both.queue" = { limit = "64 KiB", discipline = "cake" } }
+[[arm]]
+name = "up"
+change = { "link.wan.both.by" = "up" }
 "#;
         let scenario = Scenario::parse("cake.toml", text).unwrap();
         let refused = |arm| {
@@ -420,7 +423,9 @@ change = { "link.wan.both.queue" = { limit = "64 KiB", discipline = "cake" } }
             check(&scenario, &runs, &RunOptions::default(), 1).err()
         };
         assert!(refused("baseline").is_none());
-        let error = refused("cake").unwrap().to_string();
-        assert!(error.contains("`--on virtual`"), "{error}");
+        for arm in ["cake", "up"] {
+            let error = refused(arm).unwrap().to_string();
+            assert!(error.contains("`--on virtual`"), "{error}");
+        }
     }
 }

@@ -100,3 +100,22 @@ fn a_chunk_is_a_millisecond_of_the_pacing_rate() {
     sender.on_packet(&ack(Flags::SYN, 0, 0), 40 * MS);
     assert_eq!(sent(&mut sender, 40 * MS), "---P".repeat(25));
 }
+
+#[test]
+fn a_socket_that_paces_does_so_with_every_congestion_control() {
+    let options = SocketOptions {
+        pacing: true,
+        ..SocketOptions::default()
+    };
+    for cc in ["cubic", "reno"] {
+        let (mut sender, _) = ends(cc, &TcpModel::default(), &options);
+        sender.supply(u64::MAX);
+        sender.open(0);
+        sender.poll_transmit(0).expect("a SYN");
+        sender.on_packet(&ack(Flags::SYN, 0, 0), 40 * MS);
+        // Ten segments at twice the window a round trip: one each 2 ms.
+        assert_eq!(sent(&mut sender, 40 * MS).len(), 1, "{cc}");
+        assert_eq!(sent(&mut sender, 41 * MS).len(), 0, "{cc}");
+        assert_eq!(sent(&mut sender, 43 * MS).len(), 1, "{cc}");
+    }
+}

@@ -274,3 +274,31 @@ impl Drop for Up {
         self.stop();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::testing::{link, node, scenario};
+    use crate::plan::Plan;
+
+    #[test]
+    fn a_router_is_put_before_the_link() {
+        let mut before = scenario(
+            vec![node("a", NodeKind::Host), node("b", NodeKind::Host)],
+            vec![link("ab", "a", "b")],
+        );
+        assert_eq!(with_routers(&before).links, before.links);
+        (before.links[0].reverse.by, before.links[0].mtu) = (By::Up, 900);
+        let after = with_routers(&before);
+        // What was there keeps its number, and the node's end is now the router's.
+        assert_eq!(after.nodes[..2], before.nodes);
+        assert_eq!(after.links[0].between, ["a", "ab.reverse.router"]);
+        assert_eq!(after.links[1].between, ["ab.reverse.router", "b"]);
+        assert_eq!(after.links[1].mtu, 900);
+        let plan = Plan::new(&after).unwrap();
+        let links = |path: Vec<crate::plan::Hop>| path.into_iter().map(|it| it.link);
+        assert!(links(plan.path(0, 1).unwrap()).eq([0, 1]));
+        assert!(links(plan.path(1, 0).unwrap()).eq([1, 0]));
+        assert_eq!(places(&after), [(0, 1)]);
+    }
+}

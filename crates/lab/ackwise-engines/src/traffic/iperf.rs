@@ -197,6 +197,10 @@ fn both(job: &Job, bytes: Option<u64>, limits: &Limits) -> Result<Outcome, Strin
     if job.connections > 1 {
         args.extend(["-P".to_owned(), job.connections.to_string()]);
     }
+    if job.options.pacing {
+        // It limits nothing, but makes the kernel pace.
+        args.extend(["--fq-rate", "30G"].map(str::to_owned));
+    }
     match bytes {
         Some(bytes) => args.extend(["-n".to_owned(), bytes.to_string()]),
         None => {

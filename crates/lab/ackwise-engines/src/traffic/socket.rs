@@ -139,8 +139,20 @@ fn force_buffer(socket: &Socket, option: libc::c_int, bytes: u64) -> io::Result<
     sockopt::set_int(socket, libc::SOL_SOCKET, option, value)
 }
 
-/// Sets the buffers of the sending or receiving side.
-fn set_buffers(socket: &Socket, options: &SocketOptions, sends: bool) -> io::Result<()> {
+/// A rate that limits nothing, but makes the kernel pace, bytes per second. `u32::MAX` would mean that
+/// it need not.
+const ANY_RATE: u32 = u32::MAX - 1;
+
+/// Sets what differs between the sending and the receiving side.
+fn set_side(socket: &Socket, options: &SocketOptions, sends: bool) -> io::Result<()> {
+    if sends && options.pacing {
+        sockopt::set(
+            socket,
+            libc::SOL_SOCKET,
+            libc::SO_MAX_PACING_RATE,
+            &ANY_RATE,
+        )?;
+    }
     match (sends, options.send_buffer, options.receive_buffer) {
         (true, Some(bytes), _) => force_buffer(socket, libc::SO_SNDBUFFORCE, bytes),
         (false, _, Some(bytes)) => force_buffer(socket, libc::SO_RCVBUFFORCE, bytes),
@@ -160,9 +172,9 @@ pub fn listen(
 ) -> io::Result<Socket> {
     let socket = new_socket(address, cc, options)?;
     socket.set_reuse_address(true)?;
-    // Before listen(), because accepted connections inherit the buffers, which determine the window
+    // Before listen(), because accepted connections inherit it, and the buffers determine the window
     // scale.
-    set_buffers(&socket, options, sends)?;
+    set_side(&socket, options, sends)?;
     socket.bind(&SockAddr::from(address))?;
     socket.listen(BACKLOG)?;
     Ok(socket)
@@ -205,7 +217,7 @@ impl Connection {
         limits: &Limits,
     ) -> io::Result<Self> {
         let socket = new_socket(address, cc, options)?;
-        set_buffers(&socket, options, sends)?;
+        set_side(&socket, options, sends)?;
         match socket.connect(&SockAddr::from(address)) {
             Ok(()) => {}
             Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {

@@ -28,7 +28,8 @@ pub(super) enum End {
 /// that need it.
 pub(super) fn boot(
     kernel: &Kernel,
-    (init, ackwise): (&Path, Option<&Path>),
+    init: &Path,
+    ackwise: Option<&Path>,
     job: &Job,
     seed: u64,
 ) -> Result<Machine, LabError> {

@@ -279,7 +279,7 @@ impl Worker<'_> {
             disturbance: self.disturbance,
         };
         let seed = Rng::stream(spec.seed, STREAM).next_u64();
-        let machine = machine::boot(self.kernel, (self.init, self.ackwise), &job, seed)?;
+        let machine = machine::boot(self.kernel, self.init, self.ackwise, &job, seed)?;
         let captures = self
             .options
             .capture_dir

@@ -212,7 +212,10 @@ impl Defaults<'_> {
             tlp: m.tlp.unwrap_or(self.recovery == Recovery::Rack),
             undo: m.undo.unwrap_or(self.of(true, false, false)),
             rto: self.rto(),
-            pacing: m.pacing.unwrap_or(Pacing::Off),
+            pacing: m.pacing.unwrap_or(match self.socket.pacing {
+                true => Pacing::Linux,
+                false => Pacing::Off,
+            }),
             max_burst: m.max_burst.unwrap_or(0),
             push_bursts: m.push_bursts.unwrap_or(self.of(true, false, false)),
             defer_chunks: m.defer_chunks.unwrap_or(self.of(true, false, false)),
