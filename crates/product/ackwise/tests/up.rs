@@ -267,13 +267,30 @@ fn filters_of_a_killed_one_go_by_down() {
     ] {
         let net = Net::new();
         let attached = up(&net, &[&["--attach-mode", "clsact"], arguments].concat());
+        // Those of a running process are not left over.
+        let Ended { code, out, err } = net.run(&["status"]);
+        assert_eq!(code, 0, "{err}");
+        assert!(!out.contains("has left"), "{out}");
         attached.signal(Signal::SIGKILL);
         let _ = attached.end();
         assert!(net.programs() > 0, "the test sees no programs");
+        // `status` shows them, and says what removes them.
+        let remedy = format!("`ackwise down {}`", net.iface);
+        // A process that cleans up may still hold the entry.
+        until("the filters are shown", || {
+            net.run(&["status"]).out.contains(&remedy).then_some(())
+        });
+        let Ended { code, err, .. } = net.run(&["status", &net.iface]);
+        assert!(code == 1 && err.contains(&remedy), "{err}");
+        let Ended { out, .. } = net.run(&["--format", "json", "status"]);
+        let shown: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(shown["left_filters"], serde_json::json!([net.iface]));
         let Ended { code, out, err } = net.run(&["down", &net.iface]);
         assert_eq!(code, 0, "{err}");
         assert!(out.starts_with(&net.iface), "{out}");
         assert_eq!(net.programs(), 0, "something is still attached");
+        let Ended { out, .. } = net.run(&["status"]);
+        assert!(!out.contains(&remedy), "{out}");
         let Ended { code, err, .. } = net.run(&["down", &net.iface]);
         assert_eq!(code, 1, "{err}");
     }
