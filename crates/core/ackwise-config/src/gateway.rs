@@ -112,18 +112,26 @@ fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
     } else {
         Some(Queue::for_uplink())
     };
+    let discipline = of_queue(&top, "discipline").and_then(|it| match &it.kind {
+        Kind::Text(name) => Some((name.as_str(), &it.span)),
+        _ => None,
+    });
     // Also if other keys of the queue are wrong or missing.
-    let cake = discipline(&top).filter(|it| matches!(&it.kind, Kind::Text(name) if name == "cake"));
-    if let Some(cake) = cake {
-        let span = cake.span.clone();
+    if let Some(("cake", span)) = discipline {
         top.error(
-            &span,
+            span,
             "this discipline is the kernel's own: set it with `tc qdisc`, without a \
              gateway; the gateway knows \"fq_codel\", \"red\" and \"drop-tail\"",
         );
     }
     let acc = top.flag("acc").unwrap_or(false);
-    if acc && queue.as_ref().is_some_and(|queue| !queue.marks()) {
+    // A discipline that a gateway does not know, and an `ecn` that does not fit the discipline, have
+    // been refused already.
+    let is_unknown =
+        discipline.is_some_and(|(name, _)| !matches!(name, "fq_codel" | "red" | "drop-tail"));
+    let marks = of_queue(&top, "ecn").is_some_and(|it| matches!(it.kind, Kind::Bool(true)));
+    let is_refused = is_unknown || marks;
+    if acc && !is_refused && queue.as_ref().is_some_and(|queue| !queue.marks()) {
         top.error(
             &top.span_of("acc"),
             "'acc' tells receivers of marked ACKs, and this queue marks none; give it \
@@ -142,9 +150,10 @@ fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
     })
 }
 
-fn discipline<'a>(top: &Section<'a>) -> Option<&'a Value> {
+/// The value of a key of the table `queue`.
+fn of_queue<'a>(top: &Section<'a>, key: &str) -> Option<&'a Value> {
     match &top.value("queue")?.kind {
-        Kind::Table(table) => table.get("discipline"),
+        Kind::Table(table) => table.get(key),
         _ => None,
     }
 }
@@ -171,6 +180,42 @@ mod tests {
             let text = format!("interface = \"wan0\"\nrate = \"1 Mbit/s\"\nqueue = {queue}");
             let error = Gateway::parse("test", &text).unwrap_err().to_string();
             assert!(error.contains("the kernel's own"), "{error}");
+        }
+    }
+
+    /// One message says how to mend it: two would be mended twice.
+    #[test]
+    fn acc_without_marks_is_refused_once() {
+        let of = |queue: &str| {
+            let start = "interface = \"wan0\"\nrate = \"1 Mbit/s\"\nacc = true\nqueue = ";
+            let error = Gateway::parse("test", &format!("{start}{queue}")).unwrap_err();
+            let found = error.diagnostics().iter();
+            found.map(|it| it.message.clone()).collect::<Vec<_>>()
+        };
+        for (queue, says) in [
+            ("\"9 packets\"", "this queue marks none"),
+            (
+                "{ discipline = \"red\", limit = \"9 packets\" }",
+                "this queue marks none",
+            ),
+            (
+                "{ discipline = \"drop-tail\", limit = \"9 packets\", ecn = true }",
+                "'ecn' belongs to RED",
+            ),
+            (
+                "{ discipline = \"cake\", limit = \"9 packets\" }",
+                "the kernel's own",
+            ),
+            (
+                "{ discipline = \"rde\", limit = \"9 packets\" }",
+                "did you mean 'red'?",
+            ),
+        ] {
+            let found = of(queue);
+            let [only] = &found[..] else {
+                panic!("{queue}: {found:?}");
+            };
+            assert!(only.contains(says), "{queue}: {only}");
         }
     }
 

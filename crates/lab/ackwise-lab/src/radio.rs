@@ -56,6 +56,7 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
     let report = report?;
     let stopped = options.cancel.load(Ordering::Relaxed);
     let mut writer = Writer::new(report.runs.len(), runs.len(), stopped);
+    writer.make_directory(&args.render);
     if let Some(path) = &args.output {
         writer.file(path, || Ok(report.to_json()?));
     }
@@ -118,6 +119,7 @@ pub fn show(
                 .into(),
         );
     }
+    writer.make_directory(render);
     writer.take(match format {
         Format::Json => report
             .to_json()

@@ -51,6 +51,7 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
     )?;
     let stopped = || cancel.load(Ordering::Relaxed);
     let mut writer = Writer::new(report.runs.len(), only.len(), stopped());
+    writer.make_directory(&args.render);
     if let Some(path) = &args.output {
         writer.file(path, || Ok(report.to_json()?));
     }
@@ -276,6 +277,7 @@ pub fn report(args: &ReportArgs, format: Format) -> anyhow::Result<()> {
 fn merged(args: &ReportArgs, directory: &Path, format: Format) -> anyhow::Result<()> {
     let report = shards::merge(directory, args.set.as_deref())?;
     let mut writer = Writer::whole();
+    writer.make_directory(&args.render);
     if let Some(path) = &args.output {
         writer.file(path, || Ok(report.to_json()?));
     }
@@ -289,6 +291,7 @@ fn show(
     format: Format,
     mut writer: Writer,
 ) -> anyhow::Result<()> {
+    writer.make_directory(render);
     print(report, format, &mut writer);
     files(report, render, &mut writer);
     if format == Format::Text {
@@ -478,13 +481,43 @@ fn check_outputs(
         .flatten()
         .map(Path::to_owned)
         .collect();
-    if let Some(dir) = &render.csv {
-        fs::create_dir_all(dir)
-            .map_err(|e| BadInput::new(format!("{}: cannot be made: {e}", dir.display())))?;
-        files.extend(["runs.csv", "series.csv", "draws.csv"].map(|name| dir.join(name)));
+    let directory = render.csv.as_deref().map(TrialDirectory::new).transpose()?;
+    if let Some(TrialDirectory { path, .. }) = &directory {
+        files.extend(["runs.csv", "series.csv", "draws.csv"].map(|name| path.join(name)));
     }
     let inputs = inputs.iter().map(PathBuf::as_path);
     outputs::check(files.iter().map(PathBuf::as_path), inputs)
+}
+
+/// A directory that is there while outputs are checked. When dropped, it leaves nothing that was
+/// not there before: the command may still be refused.
+struct TrialDirectory<'a> {
+    path: &'a Path,
+    /// What was not there before, the innermost first.
+    missing: Vec<&'a Path>,
+}
+
+impl<'a> TrialDirectory<'a> {
+    fn new(path: &'a Path) -> Result<Self, BadInput> {
+        let named = path.ancestors().filter(|it| !it.as_os_str().is_empty());
+        let missing = named.take_while(|it| it.symlink_metadata().is_err());
+        let directory = Self {
+            path,
+            missing: missing.collect(),
+        };
+        fs::create_dir_all(path)
+            .map_err(|e| BadInput::new(format!("{}: cannot be made: {e}", path.display())))?;
+        Ok(directory)
+    }
+}
+
+impl Drop for TrialDirectory<'_> {
+    fn drop(&mut self) {
+        for path in &self.missing {
+            // One that somebody uses meanwhile stays.
+            let _ = fs::remove_dir(path);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -55,6 +55,18 @@ impl Writer {
         self.extent == Extent::Whole
     }
 
+    /// Makes the directory of the tables, if there are to be any. Other files may go there, too, so
+    /// this comes first.
+    pub fn make_directory(&mut self, render: &RenderArgs) {
+        if self.extent == Extent::Nothing {
+            return;
+        }
+        if let Some(directory) = &render.csv {
+            let what = || format!("{}: cannot be made", directory.display());
+            self.take(fs::create_dir_all(directory).with_context(what));
+        }
+    }
+
     /// Takes the outcome of another result, such as the text on standard output.
     pub fn take(&mut self, outcome: anyhow::Result<()>) {
         self.results.take(outcome);

@@ -85,6 +85,56 @@ fn scenarios_and_results() {
     assert!(run.code == 2 && !run.err.contains('\u{1b}'), "{}", run.err);
 }
 
+/// A command that is refused leaves no directory behind, and one that is not makes what it needs.
+#[test]
+fn nothing_is_made_for_what_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let scenarios = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../scenarios");
+    let scenario = format!("{scenarios}/first-look.toml");
+    let (bad, record) = (path("bad.toml"), path("r.json"));
+    fs::write(&bad, "[scenario]\nname = 5\n").unwrap();
+    fs::create_dir(path("there")).unwrap();
+    let before = fs::read_dir(dir.path()).unwrap().count();
+    for tables in [path("new"), path("new/inner"), path("there/inner")] {
+        let page = format!("{tables}/page.html");
+        let into = ["--csv", &tables, "--html", &page];
+        for (command, says) in [
+            (&["run", bad.as_str()][..], "bad.toml:2:"),
+            (&["run", "/nowhere.toml"], "/nowhere.toml"),
+            (&["run", &scenario, "--arm", "nothing"], "nothing"),
+            (&["run", &scenario, "--duration", "9999d"], "duration"),
+            (&["report", "/nowhere.json"], "/nowhere.json"),
+        ] {
+            LAB.refuses(&[command, &into].concat(), &[says]);
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), before, "{says}");
+            assert_eq!(fs::read_dir(path("there")).unwrap().count(), 0, "{says}");
+        }
+    }
+    // Other files may go to the directory of the tables, too.
+    let radio = format!("{scenarios}/papers/ayadi-2013/chain.toml");
+    let short = ["--seed", "1", "--arm", "tcp"];
+    for (name, command) in [
+        ("a", &["run", scenario.as_str(), "--duration", "100ms"][..]),
+        ("b", &[&["run", &radio], &short[..]].concat()),
+    ] {
+        let tables = path(&format!("{name}/tables"));
+        let (page, json) = (format!("{tables}/page.html"), format!("{tables}/r.json"));
+        let outputs = ["--csv", &tables, "--html", &page, "--output", &json];
+        let Ended { code, err, .. } = LAB.run(&[command, &outputs].concat());
+        assert_eq!(code, 0, "{err}");
+        for file in ["runs.csv", "page.html", "r.json"] {
+            assert!(fs::exists(format!("{tables}/{file}")).unwrap(), "{file}");
+        }
+        fs::copy(&json, &record).unwrap();
+        let tables = path(&format!("{name}/again"));
+        let page = format!("{tables}/page.html");
+        let shown = ["report", &record, "--csv", &tables, "--html", &page];
+        assert_eq!(LAB.run(&shown).code, 0);
+        assert!(fs::exists(page).unwrap());
+    }
+}
+
 /// A result file is neither read nor overwritten, and no option is ignored.
 #[test]
 fn no_file_is_overwritten_and_no_option_ignored() {

@@ -171,7 +171,8 @@ fn row(text: &str, title: &str, arm: &str) -> String {
 
 #[test]
 fn repeats_of_a_point_are_one_line_with_their_means() {
-    let repeat = "n = 20\nrepeat = { n = 3, off = { uniform = [0.9, 1.1] } }\n";
+    let repeat = "n = 20\nrepeat = { n = 3, off = { uniform = [0.9, 1.1] } }\n\
+                  link.wan.forward.delay = \"off * 5 ms\"\n";
     let text = DRAWN.replace("n = 20\n", repeat);
     // `half` has 0.5, 1.5 and 0.4 of the baseline's first repeat; the baseline 1, 0.5 and 1.5.
     let by = |arm: &str, repeat: u32| match (arm, repeat) {
@@ -209,7 +210,7 @@ fn repeats_of_a_point_are_one_line_with_their_means() {
 /// four times as much in the last repeat as in the others.
 fn repeated() -> Report {
     let repeat = "n = 20\nrepeat = { n = 3, off = { uniform = [0.9, 1.1] } }\n\
-                  shown = \"down * off\"\n";
+                  shown = \"down * off\"\nlink.wan.forward.delay = \"1 MB / shown\"\n";
     let by = |arm: &str, repeat: u32| match (arm, repeat) {
         ("baseline", n) => [1.0, 0.5, 1.5][n as usize - 1],
         (_, 3) => 4.0,
@@ -261,7 +262,8 @@ fn arms_are_compared_over_the_repeats_that_both_have() {
 fn hindsight_chooses_by_the_odd_repeats_and_is_judged_by_the_even_ones() {
     let all = "goodput server → client to the best of all";
     let slow = "goodput server → client to slow: the best of half";
-    let repeat = "n = 20\nrepeat = { n = 2, off = { uniform = [0.9, 1.1] } }\n";
+    let repeat = "n = 20\nrepeat = { n = 2, off = { uniform = [0.9, 1.1] } }\n\
+                  link.wan.forward.delay = \"off * 5 ms\"\n";
     let drawn = DRAWN.replace("n = 20\n", repeat);
     // Odd repeats: `twice` is best, and on one line the baseline. Even repeats: `half` has 8.
     let by = |arm: &str, n: u32| match (arm, n) {
@@ -290,7 +292,8 @@ fn hindsight_chooses_by_the_odd_repeats_and_is_judged_by_the_even_ones() {
 
 #[test]
 fn chance_takes_nothing_for_what_it_is() {
-    let repeat = "n = 20\nrepeat = { n = 2, off = { uniform = [0.9, 1.1] } }\n";
+    let repeat = "n = 20\nrepeat = { n = 2, off = { uniform = [0.9, 1.1] } }\n\
+                  link.wan.forward.delay = \"off * 5 ms\"\n";
     let text = DRAWN.replace("n = 20\n", repeat);
     let download = "goodput server → client to nothing";
     let chance = |by: fn(&str, u32) -> f64| {
@@ -323,7 +326,8 @@ fn a_line_is_told_by_what_its_repeats_share() {
     // With a single run per point, everything is shown.
     let once = DRAWN.replace(
         "n = 20\n",
-        "n = 20\nrepeat = { n = 1, off = { uniform = [0.9, 1.1] } }\n",
+        "n = 20\nrepeat = { n = 1, off = { uniform = [0.9, 1.1] } }\n\
+         link.wan.forward.delay = \"off * 5 ms\"\n",
     );
     let text = table(&report_of(&once, |_, _| 1.0), &TableOptions::default());
     let (_, worst) = text.split_once("\nThe worst lines; ").unwrap();
@@ -402,7 +406,8 @@ fn few_points_are_shown_one_by_one_too() {
 
 #[test]
 fn groups_of_drawn_points_have_titles_of_their_own() {
-    let repeat = "n = 2\nrepeat = { n = 2, off = { uniform = [0.9, 1.1] } }\n";
+    let repeat = "n = 2\nrepeat = { n = 2, off = { uniform = [0.9, 1.1] } }\n\
+                  link.wan.forward.delay = \"off * 5 ms\"\n";
     let swept = "[sweep]\nflow.down.start = [\"0 s\", \"1 s\"]\n[sweep.draw]\n";
     let text = DRAWN
         .replace("n = 20\n", repeat)
@@ -426,7 +431,8 @@ fn groups_of_drawn_points_have_titles_of_their_own() {
 
 #[test]
 fn rows_of_lines_join_with_those_of_their_runs() {
-    let repeat = "n = 3\nrepeat = { n = 2, off = { uniform = [0.9, 1.1] } }\n";
+    let repeat = "n = 3\nrepeat = { n = 2, off = { uniform = [0.9, 1.1] } }\n\
+                  link.wan.forward.delay = \"off * 5 ms\"\n";
     let swept = "[sweep]\nflow.down.start = [\"0 s\", \"1 s\"]\n[sweep.draw]\n";
     let text = DRAWN
         .replace("n = 20\n", repeat)

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use ackwise_config::Source;
 use ackwise_config::diagnostic::suggest;
 use ackwise_config::section::Section;
 use toml_edit::{DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
+use crate::draw::unused_names;
 use crate::error::ScenarioError;
 use crate::glob;
 use crate::limits::{MIN_DURATION, WEEK};
@@ -31,13 +33,32 @@ impl Scenario {
         self.duration_is_its_own()?;
         let mut document = self.document()?;
         document["scenario"]["duration"] = toml_edit::value(exact(duration));
-        let sweep = document
-            .get_mut("sweep")
-            .and_then(|it| it.as_table_like_mut());
-        if let Some(draw) = sweep.and_then(|it| it.get_mut("draw")?.as_table_like_mut()) {
-            undraw_duration(draw);
+        if let Some(draw) = draw_of(&mut document) {
+            for_each_draw(draw, &mut undraw_duration);
         }
+        self.remove_unused_names(&mut document);
         self.again(&document)
+    }
+
+    /// Removes the drawn names that nothing uses any longer, and then those that only they used.
+    fn remove_unused_names(&self, document: &mut DocumentMut) {
+        loop {
+            let source = Source {
+                path: self.source.path.clone(),
+                text: document.to_string(),
+            };
+            let unused =
+                source.check(|tree, errors| Some(unused_names(sweep_table(tree)?, errors)));
+            let unused = unused.unwrap_or_default();
+            let Some(draw) = draw_of(document).filter(|_| !unused.is_empty()) else {
+                return;
+            };
+            for_each_draw(draw, &mut |table| {
+                for name in &unused {
+                    table.remove(name);
+                }
+            });
+        }
     }
 
     /// Checks that neither the sweep nor an arm sets the duration, so that a new one has an effect.
@@ -114,7 +135,29 @@ fn exact(time: Duration) -> String {
     }
 }
 
-/// Removes the draw of the duration, in all populations and for each repeat.
+/// The table `[sweep.draw]`.
+fn draw_of(document: &mut DocumentMut) -> Option<&mut dyn TableLike> {
+    let sweep = document.get_mut("sweep")?.as_table_like_mut()?;
+    sweep.get_mut("draw")?.as_table_like_mut()
+}
+
+/// Does something with `[sweep.draw]`, its table of repeats, and each of its populations.
+fn for_each_draw(draw: &mut dyn TableLike, act: &mut dyn FnMut(&mut dyn TableLike)) {
+    act(draw);
+    if let Some(repeat) = draw.get_mut("repeat").and_then(|it| it.as_table_like_mut()) {
+        act(repeat);
+    }
+    match draw.get_mut("population") {
+        Some(Item::ArrayOfTables(list)) => list.iter_mut().for_each(|table| act(table)),
+        Some(Item::Value(Value::Array(list))) => {
+            let tables = list.iter_mut().filter_map(Value::as_inline_table_mut);
+            tables.for_each(|table| act(table));
+        }
+        _ => {}
+    }
+}
+
+/// Removes the draw of the duration.
 fn undraw_duration(draw: &mut dyn TableLike) {
     draw.remove(DURATION);
     let scenario = draw
@@ -126,14 +169,6 @@ fn undraw_duration(draw: &mut dyn TableLike) {
     });
     if empty {
         draw.remove("scenario");
-    }
-    if let Some(repeat) = draw.get_mut("repeat").and_then(|it| it.as_table_like_mut()) {
-        undraw_duration(repeat);
-    }
-    let populations = draw.get_mut("population");
-    let tables = populations.and_then(|it| it.as_array_of_tables_mut());
-    for population in tables.into_iter().flat_map(|it| it.iter_mut()) {
-        undraw_duration(population);
     }
 }
 

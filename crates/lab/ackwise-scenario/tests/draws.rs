@@ -131,6 +131,10 @@ fn draws_are_as_they_were() {
     );
 }
 
+/// Another name, before the others.
+const EARLY: &str =
+    "seed = 3\nearly = { uniform = [1, 9] }\nlink.wan.forward.jitter = \"early * 1 ms\"";
+
 #[test]
 fn a_point_depends_on_seed_name_and_number_alone() {
     let all = points(&parse(DRAWN));
@@ -139,9 +143,7 @@ fn a_point_depends_on_seed_name_and_number_alone() {
     let fewer = points(&parse(&DRAWN.replace("n = 400", "n = 7")));
     assert_eq!(fewer, all[..7]);
     // Another name does not change the others, wherever it stands.
-    let more = points(&parse(
-        &DRAWN.replace("seed = 3", "seed = 3\nearly = { uniform = [1, 9] }"),
-    ));
+    let more = points(&parse(&DRAWN.replace("seed = 3", EARLY)));
     for (with, without) in more.iter().zip(&all) {
         assert!(without.iter().all(|(name, value)| with[name] == *value));
     }
@@ -263,6 +265,7 @@ const OF_POPULATIONS: &str = r#"
 n = 10
 repeat = { n = 2, off = { choice = [0.9, 1] } }
 link.wan.both.delay = "10 ms * off"
+link.wan.both.jitter = "1 ms * x"
 [[sweep.draw.population]]
 name = "first"
 cc = { choice = ["reno"] }
@@ -283,10 +286,12 @@ fn what_one_population_draws_anew_stays_in_another() {
     };
     // Each repeat of a point of the second population has the same x, so its cc may depend on it. y
     // may too, and of the two only x is listed as one that differs somewhere.
-    let second = format!("{}\ny = {{ case = \"x\", 1 = 1, else = 0 }}", by("x"));
+    let y = "y = { case = \"x\", 1 = 1, else = 0 }\nlink.wan.forward.loss = \"y * 1 %\"";
+    let second = format!("{}\n{y}", by("x"));
     let scenario = parse(&file(&second));
     let draw = scenario.sweep.draw.as_ref().unwrap();
-    assert_eq!(draw.redrawn, ["link.wan.both.delay", "off", "x"]);
+    let differ = ["link.wan.both.delay", "link.wan.both.jitter", "off", "x"];
+    assert_eq!(draw.redrawn, differ);
     // A cc that depends on `off` there would differ between repeats.
     let text = format!("{NETWORK}{}", file(&by("off")));
     let error = Scenario::parse("drawn.toml", &text)
@@ -310,6 +315,104 @@ fn a_congestion_control_that_no_population_uses_is_not_accused() {
     file("cc = { choice = [\"cubic\"] }").unwrap_or_else(|e| panic!("{e}"));
     let error = file("").unwrap_err().to_string();
     assert_eq!(error.matches("'cc' depends on 'off'").count(), 1, "{error}");
+}
+
+/// A misspelt name would change no run, and the record would show it.
+#[test]
+fn a_name_that_nothing_uses_is_refused() {
+    let refusal = |from: &str, to: &str| {
+        let text = format!("{NETWORK}{}", DRAWN.replace(from, to));
+        let error = Scenario::parse("drawn.toml", &text).unwrap_err();
+        error.to_string()
+    };
+    let seed = "seed = 3";
+    for (to, line, complaint) in [
+        (
+            "seed = 3\ndephh = { uniform = [\"1 ms\", \"2 ms\"] }",
+            27,
+            "nothing uses 'dephh'; did you mean 'depth'?",
+        ),
+        // Neither does what only an unused name uses change anything.
+        (
+            "seed = 3\nslow = { uniform = [1, 2] }\nother = \"slow * 2\"",
+            28,
+            "nothing uses 'other'; use it in the value of a path or in 'group', or remove it",
+        ),
+        (
+            "seed = 3\ngroups = { choice = [1, 2] }",
+            27,
+            "nothing uses 'groups'; did you mean 'group'?",
+        ),
+        (
+            "seed = 3\nrepeat = { n = 2, of = { uniform = [1, 2] } }",
+            27,
+            "nothing uses 'of'",
+        ),
+    ] {
+        let error = refusal(seed, to);
+        assert!(error.contains(complaint), "{complaint}: {error}");
+        assert!(
+            error.starts_with(&format!("drawn.toml:{line}:")),
+            "{line}: {error}"
+        );
+        assert_eq!(error.matches("nothing uses").count(), 1, "{error}");
+    }
+}
+
+#[test]
+fn one_population_or_group_that_uses_a_name_is_enough() {
+    let thin = "[[sweep.draw.population]]\nname = \"thin\"\n";
+    let wide = "[[sweep.draw.population]]\nname = \"wide\"\n";
+    let spread = "seed = 3\nspread = { choice = [1, 2] }";
+    let path = "link.wan.forward.jitter = \"spread * 1 ms\"\n";
+    let draw = |seed: &str, populations: &[&str]| {
+        let drawn = DRAWN.replace("seed = 3", seed);
+        let text = format!("{NETWORK}{drawn}{}", populations.concat());
+        Scenario::parse("drawn.toml", &text).map_err(|e| e.to_string())
+    };
+    // The name is common, and one population alone uses it.
+    draw(spread, &[thin, path, wide]).unwrap();
+    draw(spread, &[thin, wide, path]).unwrap();
+    // It is a population's own, and another one's path uses that one's.
+    let own = "spread = 3\n";
+    draw("seed = 3", &[thin, own, wide, own, path]).unwrap();
+    draw(&format!("{spread}\ngroup = [\"spread\"]"), &[]).unwrap();
+    let error = draw(spread, &[thin, wide]).unwrap_err();
+    assert!(error.contains("nothing uses 'spread'"), "{error}");
+    // A typing error in one population, where the others have the right name.
+    let error = draw("seed = 3", &[thin, "dpeth = \"1 s\"\n", wide]).unwrap_err();
+    assert!(
+        error.contains("nothing uses 'dpeth'; did you mean 'depth'?"),
+        "{error}"
+    );
+    assert!(error.contains("dpeth = \"1 s\""), "{error}");
+}
+
+/// Names that only the drawn duration used are no mistakes of whoever asks for another duration.
+#[test]
+fn a_new_duration_needs_no_names_of_the_drawn_one() {
+    let names = "seed = 3\nbase = { uniform = [1, 2] }\nlonger = \"base * 2\"";
+    let more = "scenario.duration = \"longer * rtt * factor * 10\"\n";
+    let tables = "[[sweep.draw.population]]\nname = \"a\"\nfactor = 1\n";
+    let list =
+        "population = [{ name = \"a\", factor = 1, scenario = { duration = \"factor * 9 s\" } }]\n";
+    for more in [format!("{more}{tables}"), list.to_owned()] {
+        let names = if more == list { "seed = 3" } else { names };
+        let drawn = DRAWN.replace("seed = 3", names);
+        let drawn = parse(&format!("{drawn}{more}"));
+        let five = std::time::Duration::from_secs(5);
+        let fixed = drawn.with_duration(five).unwrap_or_else(|e| panic!("{e}"));
+        for (run, before) in fixed.runs().iter().zip(drawn.runs()).take(20) {
+            assert_eq!(fixed.at(run).unwrap().duration, five);
+            assert!(
+                run.point
+                    .iter()
+                    .all(|(name, value)| before.point[name] == *value)
+            );
+            assert!(run.point.contains_key("rtt") && !run.point.contains_key("factor"));
+            assert!(!run.point.contains_key("longer") && !run.point.contains_key("base"));
+        }
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use ackwise_netdev::packet_socket::{self, Layer};
 use ackwise_netdev::registry::redirecting_programs;
 use ackwise_netdev::{
     AttachMode, AttachOptions, Attachment, Direction, Interface, Order, Role, TunDevice, clsact,
-    enlarge_send_buffer, remove_stale_filters,
+    enlarge_send_buffer, remove_stale_filters, stale_filters,
 };
 use ackwise_policy::LinkKind;
 use aya::maps::{Array, Map, MapData, PerCpuArray, RingBuf};
@@ -54,6 +54,12 @@ pub(crate) fn sweep(ifname: &str, ifindex: u32, made_clsact: bool) -> bool {
         let _ = clsact::remove_if_unused(ifindex);
     }
     any
+}
+
+/// Returns the interfaces of this network namespace on which killed holders have left filters.
+/// `held` returns the indices of those that have a holder.
+pub(crate) fn stale(held: impl FnOnce() -> Result<Vec<u32>, Error>) -> Result<Vec<String>, Error> {
+    stale_filters(&[ACKS, DATA], held)
 }
 
 /// Loads and attaches the programs. [`AttachMode::Auto`] tries tcx first, and uses clsact if the

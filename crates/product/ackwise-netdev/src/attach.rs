@@ -1,5 +1,6 @@
 //! Attaches a BPF program to the ingress or egress of an interface.
 
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -328,6 +329,43 @@ pub fn remove_stale_filters(interface: &str, programs: &[&str]) -> bool {
         }
     }
     any
+}
+
+/// Returns the interfaces of this network namespace on which killed processes have left clsact
+/// filters with these names. `held` returns the indices of the interfaces to which a process is
+/// attached, and is asked only if there are such filters.
+///
+/// # Errors
+/// If the kernel refuses, or `held` fails.
+pub fn stale_filters<E: From<Error>>(
+    programs: &[&str],
+    held: impl FnOnce() -> Result<Vec<u32>, E>,
+) -> Result<Vec<String>, E> {
+    let filtered = || with_filters(programs).map_err(Error::system("list the filters of clsact"));
+    let mut found = filtered()?;
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    // In this order: whoever attaches or detaches meanwhile has left nothing.
+    let held = held()?;
+    let still = filtered()?;
+    found.retain(|index| still.contains(index) && !held.contains(index));
+    Ok(found.into_iter().filter_map(ifreq::name_at).collect())
+}
+
+/// Returns the indices of the interfaces that have clsact filters with these names.
+fn with_filters(programs: &[&str]) -> io::Result<Vec<u32>> {
+    let mut found = clsact::interfaces()?;
+    let has = |index: u32, direction, name: &str| {
+        // An interface or a qdisc that is gone meanwhile has none.
+        clsact::filters(index, direction, name).is_ok_and(|filters| !filters.is_empty())
+    };
+    found.retain(|index| {
+        [Direction::Ingress, Direction::Egress]
+            .iter()
+            .any(|direction| programs.iter().any(|name| has(*index, *direction, name)))
+    });
+    Ok(found)
 }
 
 /// Removes the clsact filters with this name. Returns whether there were any.

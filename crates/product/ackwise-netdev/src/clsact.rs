@@ -84,11 +84,20 @@ pub fn add(index: u32) -> io::Result<bool> {
 /// # Errors
 /// If the kernel refuses.
 pub(crate) fn has_egress(index: u32) -> io::Result<bool> {
-    let each = |found: &mut bool, kind, message: &[u8]| {
+    Ok(interfaces()?.contains(&index))
+}
+
+/// Returns the indices of the interfaces with a clsact qdisc in this network namespace.
+///
+/// # Errors
+/// If the kernel refuses.
+pub(crate) fn interfaces() -> io::Result<Vec<u32>> {
+    let each = |found: &mut Vec<u32>, kind, message: &[u8]| {
         let attributes = message.get(TCMSG..).unwrap_or_default();
-        *found |= kind == libc::RTM_NEWQDISC
-            && (u32_at(message, 4), u32_at(message, 12)) == (Some(index), Some(TC_H_CLSACT))
+        let is_clsact = kind == libc::RTM_NEWQDISC
+            && u32_at(message, 12) == Some(TC_H_CLSACT)
             && find_attribute(attributes, TCA_KIND) == Some(b"clsact\0");
+        found.extend(u32_at(message, 4).filter(|_| is_clsact));
     };
     Netlink::open()?.dump(libc::RTM_GETQDISC, &tcmsg(0, 0, 0), each)
 }

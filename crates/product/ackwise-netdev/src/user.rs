@@ -52,6 +52,16 @@ impl User {
         }
     }
 
+    /// Checks that a chosen user exists, by name or by number. Whether this process may become that
+    /// user is not asked.
+    ///
+    /// # Errors
+    /// If there is no such user.
+    pub fn check(chosen: &str) -> Result<(), Error> {
+        let found = Self::find(chosen).map(drop);
+        found.ok_or_else(|| Error::NoUser(chosen.to_owned()))
+    }
+
     /// Finds a user by name or by number.
     fn find(name: &str) -> Option<Self> {
         let found = match name.parse::<u32>() {
@@ -87,5 +97,11 @@ mod tests {
         assert!(matches!(error, Error::NoUser(_)), "{error}");
         let me = effective_user().to_string();
         assert_eq!(User::choose(Some(&me)).unwrap(), None);
+        // Another user, which this process need not be able to become.
+        for name in ["root", "nobody", "65534"] {
+            User::check(name).unwrap();
+        }
+        let error = User::check("no-such-user").unwrap_err();
+        assert!(matches!(error, Error::NoUser(_)), "{error}");
     }
 }

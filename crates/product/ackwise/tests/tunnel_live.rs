@@ -197,10 +197,17 @@ fn it_tells_and_ends_on_sigterm_and_on_down() {
         (Some(0), Some("ackwise tunnel down"))
     );
     pair.nothing_left();
-    let Ended { code, err, .. } = pair.net.run(&["tunnel", "down"]);
-    assert_eq!(code, 1, "{err}");
-    let Ended { code, err, .. } = pair.net.run(&["tunnel", "status", "awtun9"]);
-    assert_eq!(code, 1, "{err}");
+    // Without a name it is no mistake that nothing runs; with one it is.
+    let Ended { code, out, err } = pair.net.run(&["tunnel", "down"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert_eq!(out, "There is no tunnel in this network namespace.\n");
+    let Ended { code, out, .. } = pair.net.run(&["--format", "json", "tunnel", "down"]);
+    assert_eq!((code, out.trim()), (0, "null"));
+    for command in ["status", "down"] {
+        let Ended { code, err, .. } = pair.net.run(&["tunnel", command, "awtun9"]);
+        assert_eq!(code, 1, "{err}");
+        assert!(err.contains("awtun9"), "{err}");
+    }
 }
 
 #[test]

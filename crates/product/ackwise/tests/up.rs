@@ -6,7 +6,7 @@ mod common;
 
 use std::fs::File;
 use std::io;
-use std::net::UdpSocket;
+use std::net::{TcpListener, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::process::CommandExt;
@@ -267,13 +267,30 @@ fn filters_of_a_killed_one_go_by_down() {
     ] {
         let net = Net::new();
         let attached = up(&net, &[&["--attach-mode", "clsact"], arguments].concat());
+        // Those of a running process are not left over.
+        let Ended { code, out, err } = net.run(&["status"]);
+        assert_eq!(code, 0, "{err}");
+        assert!(!out.contains("has left"), "{out}");
         attached.signal(Signal::SIGKILL);
         let _ = attached.end();
         assert!(net.programs() > 0, "the test sees no programs");
+        // `status` shows them, and says what removes them.
+        let remedy = format!("`ackwise down {}`", net.iface);
+        // A process that cleans up may still hold the entry.
+        until("the filters are shown", || {
+            net.run(&["status"]).out.contains(&remedy).then_some(())
+        });
+        let Ended { code, err, .. } = net.run(&["status", &net.iface]);
+        assert!(code == 1 && err.contains(&remedy), "{err}");
+        let Ended { out, .. } = net.run(&["--format", "json", "status"]);
+        let shown: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(shown["left_filters"], serde_json::json!([net.iface]));
         let Ended { code, out, err } = net.run(&["down", &net.iface]);
         assert_eq!(code, 0, "{err}");
         assert!(out.starts_with(&net.iface), "{out}");
         assert_eq!(net.programs(), 0, "something is still attached");
+        let Ended { out, .. } = net.run(&["status"]);
+        assert!(!out.contains(&remedy), "{out}");
         let Ended { code, err, .. } = net.run(&["down", &net.iface]);
         assert_eq!(code, 1, "{err}");
     }
@@ -452,6 +469,44 @@ fn an_explanation_takes_no_root_and_touches_nothing() {
     assert!(out.contains(&attached.pid().to_string()), "{out}");
     assert!(out.contains("nothing: ackwise is already running"), "{out}");
     assert!(err.contains("ackwise detach"), "{err}");
+}
+
+/// What `up` would refuse for its user and its metrics, `--explain` refuses in the same words.
+#[test]
+fn explaining_finds_a_user_and_an_address_that_cannot_be() {
+    root();
+    let net = Net::new();
+    add_default_route(&net);
+    let up = |more: &[&str]| net.run(&[&["up", &net.iface], more].concat());
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    let text = format!(
+        "[[interface]]\nname = \"{}\"\nmetrics = \"192.0.2.9:9100\"\n",
+        net.iface
+    );
+    std::fs::write(path, text).unwrap();
+    for (arguments, says) in [
+        (&["--user", "no-such-user"][..], "no-such-user"),
+        (&["--metrics", "192.0.2.9:9100"], "cannot listen there"),
+        (
+            &["--config", path],
+            ":3:11: 'metrics': cannot listen on 192.0.2.9",
+        ),
+    ] {
+        let really = up(arguments);
+        assert_eq!(really.code, 2, "{}", really.err);
+        assert!(really.err.contains(says), "{}", really.err);
+        let Ended { code, out, err } = up(&[arguments, &["--explain"]].concat());
+        assert_eq!((code, &err), (2, &really.err));
+        assert!(out.contains("decision"), "{out}");
+        assert!(out.contains("nothing: "), "{out}");
+    }
+    // The port may be that of the ackwise that runs now.
+    let taken = Netns::named(&net.receiver).run(|| TcpListener::bind("127.0.0.1:0").unwrap());
+    let address = taken.local_addr().unwrap().to_string();
+    assert_eq!(up(&["--metrics", &address]).code, 2);
+    let Ended { code, err, .. } = up(&["--metrics", &address, "--user", "root", "--explain"]);
+    assert_eq!(code, 0, "{err}");
 }
 
 #[test]

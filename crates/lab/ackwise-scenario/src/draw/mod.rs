@@ -8,12 +8,14 @@ mod expression;
 mod order;
 mod possible;
 mod repeat;
+mod unused;
 mod value;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ackwise_config::Span;
-use ackwise_config::diagnostic::suggest;
+use ackwise_config::diagnostic::{Collector, suggest};
 use ackwise_config::section::{Section, Word};
 use ackwise_config::tree::{Entry, Kind, Table, Value};
 use ackwise_rng::Rng;
@@ -81,6 +83,15 @@ pub(crate) fn congestion_controls(top: &Section<'_>, sweep: &Table) -> Vec<Strin
     found
 }
 
+/// The drawn names of a sweep that nothing uses; none if the draw has other mistakes.
+pub(crate) fn unused_names(sweep: &Table, errors: &RefCell<Collector>) -> BTreeSet<String> {
+    let Some(Kind::Table(draw)) = sweep.get("draw").map(|value| &value.kind) else {
+        return BTreeSet::new();
+    };
+    let section = Section::open_unchecked(draw, &(0..0), "[sweep.draw]", errors);
+    unused::names(&section).unwrap_or_default()
+}
+
 /// Reads `[sweep.draw]` and draws its points; `None` without one or after a mistake.
 pub(crate) fn draw(top: &Section<'_>, arms: &[Arm]) -> Option<Draw> {
     let (sweep, _) = top.table("sweep")?;
@@ -115,6 +126,9 @@ pub(crate) fn draw(top: &Section<'_>, arms: &[Arm]) -> Option<Draw> {
     let redrawn = repeat::redrawn(&common, &populations, &repeats.anew);
     repeat::check_cc(&section, &repeats.anew, &redrawn);
     let group = group(&section, &common, &populations, &redrawn);
+    if top.errors.borrow().is_empty() {
+        unused::check(&section, &common, &populations, &group);
+    }
     if !top.errors.borrow().is_empty() {
         return None;
     }
@@ -544,11 +558,16 @@ fn chosen<'a>(populations: &'a [Population], rng: &Rng) -> Option<&'a Population
     last
 }
 
+/// Whether a name is the path of a value in the file.
+fn is_path(name: &str) -> bool {
+    let first = name.split('.').next();
+    name.contains('.') && first.is_some_and(|first| SECTIONS.contains(&first))
+}
+
 impl DrawnValue {
     /// Whether it replaces a value of the file; otherwise it is a name on which others depend.
     pub(crate) fn is_path(&self) -> bool {
-        let first = self.name.split('.').next();
-        self.name.contains('.') && first.is_some_and(|first| SECTIONS.contains(&first))
+        is_path(&self.name)
     }
 
     /// The value as it would be in a file.

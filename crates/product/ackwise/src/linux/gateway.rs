@@ -68,7 +68,6 @@ fn config_from_arguments(args: &GatewayUpArgs) -> Result<Config, BadInput> {
         Some(most) => most.to_string(),
     });
     let red = args.red || args.ecn || args.acc;
-    let ecn = args.ecn || args.acc;
     // The other options imply the queue.
     let implied = match (red, &first) {
         (true, _) => "red",
@@ -77,6 +76,8 @@ fn config_from_arguments(args: &GatewayUpArgs) -> Result<Config, BadInput> {
     };
     let discipline = args.discipline.as_deref().unwrap_or(implied);
     let is_fq_codel = discipline == "fq_codel";
+    // Only where there can be marks: nobody is told about an option that was not given.
+    let ecn = args.ecn || (args.acc && matches!(discipline, "red" | "fq_codel"));
     let limit = args
         .limit
         .as_deref()
@@ -528,6 +529,25 @@ mod tests {
             assert!(line.starts_with(start), "{line}");
         }
         assert!(!text.contains("(arguments)"), "{text}");
+        // An option that --acc implies is not blamed on anybody.
+        let acc = ["wan0", "--rate", "1 Mbit/s", "--acc", "--discipline"];
+        for (discipline, says) in [
+            ("drop-tail", "--acc true: --acc tells receivers"),
+            ("cake", "--discipline \"cake\": "),
+            ("rde", "--discipline \"rde\": "),
+        ] {
+            let arguments = [&acc[..], &[discipline]].concat();
+            let text = parsed(&arguments).unwrap_err().to_string();
+            assert!(text.starts_with(says), "{text}");
+            assert!(
+                text.lines().count() == 1 && !text.contains("--ecn"),
+                "{text}"
+            );
+        }
+        for discipline in ["red", "fq_codel"] {
+            let config = parsed(&[&acc[..], &[discipline]].concat()).unwrap();
+            assert!(config.acc && config.queue.marks(), "{discipline}");
+        }
         assert!(parsed(&["wan0"]).unwrap_err().is::<BadInput>());
     }
 

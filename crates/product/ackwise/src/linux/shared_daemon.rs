@@ -1,7 +1,8 @@
 //! A daemon that one thread watches while others read its metrics.
 
 use std::fmt::Display;
-use std::net::{SocketAddr, TcpListener};
+use std::io;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -86,6 +87,19 @@ pub fn listen(address: SocketAddr) -> Result<TcpListener, BadInput> {
     listen_for("--metrics", address)
 }
 
+/// Checks that an address could be listened on, without taking its port: it may be in use now by
+/// the daemon that this one would replace. Returns the error that listening there would have.
+pub fn check_address(address: SocketAddr) -> io::Result<()> {
+    let mut any_port = address;
+    any_port.set_port(0);
+    UdpSocket::bind(any_port).map(drop)
+}
+
+/// Checks that [`listen`] would not refuse the address, whoever has its port.
+pub fn check_listen(address: SocketAddr) -> Result<(), BadInput> {
+    check_address(address).map_err(|e| cannot_listen("--metrics", address, &e))
+}
+
 /// Listens where metrics are to be served, if an argument or else the key `metrics` of a file asks
 /// for it.
 pub fn listen_if_requested(
@@ -103,8 +117,10 @@ pub fn listen_if_requested(
 }
 
 fn listen_for(what: &str, address: SocketAddr) -> Result<TcpListener, BadInput> {
-    TcpListener::bind(address).map_err(|e| {
-        BadInput::new(format!("{what} {address}: cannot listen there: {e}"))
-            .hint("choose another address or port; port 0 takes any free one")
-    })
+    TcpListener::bind(address).map_err(|e| cannot_listen(what, address, &e))
+}
+
+fn cannot_listen(what: &str, address: SocketAddr, why: &io::Error) -> BadInput {
+    BadInput::new(format!("{what} {address}: cannot listen there: {why}"))
+        .hint("choose another address or port; port 0 takes any free one")
 }

@@ -3,6 +3,7 @@
 use ackwise_cli::{Format, text};
 use ackwise_datapath::control::{self, Holder, Status};
 use ackwise_datapath::{FlowStats, Stats};
+use ackwise_netdev::ifreq;
 use serde::Serialize;
 
 use crate::linux::cli::{DetachArgs, StatusArgs};
@@ -80,11 +81,16 @@ pub fn status(args: &StatusArgs, format: Format) -> anyhow::Result<()> {
             ackwise_tunneld::control::list()?,
         ),
     };
+    let left = match &args.interface {
+        Some(_) => Vec::new(),
+        None => left_filters(),
+    };
     if format == Format::Json {
         return text::print_json(&serde_json::json!({
             "attachments": attachments,
             "gateways": gateways,
             "tunnels": tunnels,
+            "left_filters": left,
         }));
     }
     if args.interface.is_some() {
@@ -94,7 +100,33 @@ pub fn status(args: &StatusArgs, format: Format) -> anyhow::Result<()> {
         true => String::new(),
         false => listing(&attachments, names.netns),
     };
-    text::print(&with_others(listed, &gateways, &tunnels))
+    let left = left.iter().map(|interface| left_on(interface));
+    let shown = with_others(listed, &gateways, &tunnels) + &left.collect::<String>();
+    text::print(&shown)
+}
+
+/// The interfaces of this network namespace on which a killed process has left filters of clsact.
+fn left_filters() -> Vec<String> {
+    let mut left = Vec::new();
+    // If the kernel does not list them, the rest is shown nevertheless.
+    match ackwise_datapath::control::left_filters() {
+        Ok(found) => left.extend(found),
+        Err(error) => tracing::debug!("{error}"),
+    }
+    match ackwise_gateway::control::left_filters() {
+        Ok(found) => left.extend(found),
+        Err(error) => tracing::debug!("{error}"),
+    }
+    left.sort();
+    left.dedup();
+    left
+}
+
+fn left_on(interface: &str) -> String {
+    format!(
+        "{interface}: filters that a killed process has left, and that let every packet pass; \
+         `ackwise down {interface}` removes them\n"
+    )
 }
 
 /// Adds the gateways and tunnels to the list of attachments.
@@ -123,9 +155,21 @@ fn explain_missing(interface: &str, error: ackwise_datapath::Error) -> anyhow::E
         ackwise_datapath::Error::NotAttached(_) if has_gateway => anyhow::anyhow!(
             "{error}, but it has a gateway\n  `ackwise gateway status {interface}` shows it"
         ),
+        ackwise_datapath::Error::NotAttached(_) if is_in(&left_filters(), interface) => {
+            anyhow::anyhow!(
+                "{error}, but a killed process has left filters there, which let every packet pass\n  \
+                 `ackwise down {interface}` removes them"
+            )
+        }
         ackwise_datapath::Error::NotAttached(_) => unless_missing(interface, error.into()),
         error => error.into(),
     }
+}
+
+/// Whether an interface is in a list of current names. It may be named by another of its names.
+fn is_in(names: &[String], interface: &str) -> bool {
+    let index = ifreq::index_of(interface);
+    index.is_some() && names.iter().any(|name| ifreq::index_of(name) == index)
 }
 
 fn listing(attachments: &[Attachment], here: u64) -> String {

@@ -128,21 +128,23 @@ pub fn status(args: &StatusArgs, format: Format) -> anyhow::Result<()> {
     };
     match format {
         Format::Json => text::print_json(&json!({ "tunnels": tunnels.done }))?,
-        Format::Text if tunnels.is_empty() => {
-            text::print("There is no tunnel in this network namespace.\n")?;
-        }
+        Format::Text if tunnels.is_empty() => text::print(NO_TUNNEL)?,
         Format::Text => text::print(&tunnels.done.iter().map(details).collect::<String>())?,
     }
     tunnels.finish()
 }
 
-/// Ends a tunnel.
+/// What is printed where no tunnel runs.
+const NO_TUNNEL: &str = "There is no tunnel in this network namespace.\n";
+
+/// Ends a tunnel. Without a name and without a tunnel there is nothing to do, as for `ackwise down`.
 pub fn down(args: &DownArgs, format: Format) -> anyhow::Result<()> {
     let stats = match &args.device {
         Some(device) => end(device)?,
         None => match &control::list()?[..] {
             [only] => end(only)?,
-            [] => anyhow::bail!("there is no tunnel in this network namespace"),
+            [] if format == Format::Json => return text::print_json(&None::<Stats>),
+            [] => return text::print(NO_TUNNEL),
             devices => {
                 let what = format!("several tunnels are running: {}", devices.join(", "));
                 return Err(BadInput::new(what)

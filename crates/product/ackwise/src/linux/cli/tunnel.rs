@@ -77,7 +77,7 @@ pub struct StatusArgs {
 /// `ackwise tunnel down`.
 #[derive(Debug, Args)]
 pub struct DownArgs {
-    /// The tunnel's device; optional if there is only one tunnel
+    /// The tunnel's device [default: that of the only tunnel, if there is one]
     #[arg(value_name = "DEVICE")]
     pub device: Option<String>,
 }

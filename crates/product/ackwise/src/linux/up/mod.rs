@@ -147,7 +147,7 @@ fn plan(facts: &Facts, settings: &Settings) -> anyhow::Result<Plan> {
 
 fn explain(interface: &str, settings: &Settings, format: Format) -> anyhow::Result<()> {
     let facts = Facts::predict(interface)?;
-    let plan = plan(&facts, settings);
+    let plan = plan(&facts, settings).and_then(|plan| settings.check().map(|()| plan));
     let policy = &settings.policy;
     if format == Format::Json {
         let decision = match &plan {

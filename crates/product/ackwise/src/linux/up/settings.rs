@@ -1,6 +1,6 @@
 //! The settings for one interface: from arguments, or else from the configuration file.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
@@ -8,12 +8,13 @@ use ackwise_cli::error::BadInput;
 use ackwise_cli::policy;
 use ackwise_config::interfaces::{Guard, Interface, Interfaces};
 use ackwise_config::{ConfigError, Source, Span};
+use ackwise_netdev::privileges::User;
 use ackwise_policy::{Capabilities, Config};
 
 use super::decision::UplinkRequest;
 use crate::linux::cli::ab::{GUARD_EVERY, GuardArgs};
 use crate::linux::cli::up::{CONFIG, UpArgs};
-use crate::linux::shared_daemon::listen;
+use crate::linux::shared_daemon::{check_address, check_listen, listen};
 
 /// The settings for one interface.
 #[derive(Clone)]
@@ -42,17 +43,29 @@ pub struct Metrics {
 impl Metrics {
     /// Listens on the address. An error names the option or the place in the file.
     pub fn listen(&self) -> anyhow::Result<TcpListener> {
-        let Some((source, span)) = &self.place else {
+        let Some(place) = &self.place else {
             return Ok(listen(self.address)?);
         };
-        Ok(TcpListener::bind(self.address).map_err(|error| {
-            let message = format!(
-                "'metrics': cannot listen on {}: {error}; choose another address or port, or port 0 \
-                 for any free one",
-                self.address
-            );
-            source.error_at(span, message)
-        })?)
+        let listener = TcpListener::bind(self.address);
+        Ok(listener.map_err(|error| self.cannot_listen(place, &error))?)
+    }
+
+    /// Checks that [`listen`](Self::listen) would not refuse the address, whoever has its port.
+    fn check(&self) -> anyhow::Result<()> {
+        let Some(place) = &self.place else {
+            return Ok(check_listen(self.address)?);
+        };
+        let checked = check_address(self.address);
+        Ok(checked.map_err(|error| self.cannot_listen(place, &error))?)
+    }
+
+    fn cannot_listen(&self, (source, span): &(Source, Span), why: &io::Error) -> ConfigError {
+        let message = format!(
+            "'metrics': cannot listen on {}: {why}; choose another address or port, or port 0 for \
+             any free one",
+            self.address
+        );
+        source.error_at(span, message)
     }
 }
 
@@ -84,6 +97,18 @@ impl Settings {
     /// Where metrics are served.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics.as_ref().map(|it| it.address)
+    }
+
+    /// Checks what can be checked without touching anything: that the address of the metrics is one
+    /// of this host, and that the user exists.
+    pub fn check(&self) -> anyhow::Result<()> {
+        if let Some(metrics) = &self.metrics {
+            metrics.check()?;
+        }
+        if let Some(user) = &self.user {
+            User::check(user)?;
+        }
+        Ok(())
     }
 
     /// The settings, read again while the program runs. Any mistake in the file is an error.
