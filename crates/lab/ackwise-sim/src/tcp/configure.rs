@@ -212,10 +212,7 @@ impl Defaults<'_> {
             tlp: m.tlp.unwrap_or(self.recovery == Recovery::Rack),
             undo: m.undo.unwrap_or(self.of(true, false, false)),
             rto: self.rto(),
-            pacing: m.pacing.unwrap_or(match self.socket.pacing {
-                true => Pacing::Linux,
-                false => Pacing::Off,
-            }),
+            pacing: m.pacing.unwrap_or(self.pacing()),
             max_burst: m.max_burst.unwrap_or(0),
             push_bursts: m.push_bursts.unwrap_or(self.of(true, false, false)),
             defer_chunks: m.defer_chunks.unwrap_or(self.of(true, false, false)),
@@ -242,6 +239,14 @@ impl Defaults<'_> {
         match self.stack {
             Stack::Ns2 => self.header - self.options,
             _ => self.header,
+        }
+    }
+
+    /// Without `pacing` of its own in the model.
+    fn pacing(&self) -> Pacing {
+        match self.socket.pacing {
+            true => Pacing::Linux,
+            false => Pacing::Off,
         }
     }
 
