@@ -382,6 +382,14 @@ pub fn kernel_has_netem() -> Result<bool, LabError> {
     kernel_link::kernel_has_netem(&Namespace::create(&Naming::fresh().of("probe"))?)
 }
 
+/// Tests whether the kernel has the queue discipline that `ackwise up` sets up.
+///
+/// # Errors
+/// No namespace can be created.
+pub fn kernel_has_cake() -> Result<bool, LabError> {
+    kernel_link::kernel_has_cake(&Namespace::create(&Naming::fresh().of("probe"))?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

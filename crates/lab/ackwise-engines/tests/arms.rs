@@ -4,7 +4,8 @@ mod common;
 
 use std::fs;
 
-use ackwise_engines::live::{self, RunOptions};
+use ackwise_engines::live::{self, Progress, RunOptions};
+use ackwise_engines::topology::kernel_has_cake;
 use ackwise_scenario::Scenario;
 use common::{BULK, lock_tests, run_with, two_hosts};
 
@@ -128,4 +129,52 @@ fn an_unknown_policy_or_parameter_is_refused_where_it_stands() {
             "line {line}: {text}"
         );
     }
+}
+
+/// Here the links are emulated. In virtual time (`virtual_up`) they are the kernel's.
+#[test]
+fn ackwise_up_runs_on_a_router_before_the_link() {
+    let _lock = lock_tests();
+    let scenario = with_arms(
+        "3 s",
+        r#"
+forward = { rate = "10 Mbit/s", delay = "10 ms", queue = "64 KiB" }
+reverse = { rate = "300 kbit/s", delay = "10 ms", queue = "64 KiB" }"#,
+        "[[arm]]\nname = \"up\"\nchange = { \"link.wan.reverse.by\" = \"up\" }\n",
+    );
+    let mut started = 0;
+    let count = |progress: Progress<'_>, started: &mut usize| {
+        *started += usize::from(matches!(progress, Progress::Started { .. }));
+    };
+    let ran = live::run(&scenario, &RunOptions::default(), &mut |it| {
+        count(it, &mut started)
+    });
+    match ran {
+        Ok(report) => {
+            let up = report.runs.iter().find(|run| run.arm == "up").unwrap();
+            assert_eq!(up.errors, Vec::<String>::new());
+            assert!(up.totals.content.as_ref().unwrap().ok);
+            let counters = &up.datapath.as_ref().unwrap()["wan.reverse.router/wan"];
+            assert_eq!(counters["position"], "router", "{counters}");
+            assert!(counters["acks"].as_u64() > Some(0), "{counters}");
+        }
+        Err(error) => {
+            assert!(!kernel_has_cake().unwrap(), "{error}");
+            assert!(error.to_string().contains("modprobe sch_cake"), "{error}");
+            assert_eq!(started, 0);
+        }
+    }
+
+    let refused = with_arms(
+        "3 s",
+        r#"reverse = { rate = "300 kbit/s" }"#,
+        "[[arm]]\nname = \"both\"\npolicy = \"adaptive\"\nat = \"receiver\"\nlink = \"wan\"\n\
+         change = { \"link.wan.reverse.by\" = \"up\" }\n",
+    );
+    started = 0;
+    let ran = live::run(&refused, &RunOptions::default(), &mut |it| {
+        count(it, &mut started)
+    });
+    let error = ran.unwrap_err();
+    assert!(error.is_bad_input() && started == 0, "{error}");
 }

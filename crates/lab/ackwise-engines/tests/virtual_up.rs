@@ -4,7 +4,8 @@
 
 mod virtual_harness;
 
-use ackwise_engines::virt;
+use ackwise_engines::live::RunOptions;
+use ackwise_engines::virt::{self, VirtualOptions};
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::Run;
 use virtual_harness::{BASELINE, lock_tests, of, options, run};
@@ -62,6 +63,10 @@ fn the_command_shapes_and_thins_before_the_link() {
         assert!(flow.traffic.content.as_ref().unwrap().ok, "{name}");
         flow.traffic.goodput_bps
     };
+    // Both count the same wire, behind the router.
+    let per_ack = |run: &Run| run.totals.data_segments as f64 / run.totals.acks_on_wire as f64;
+    let (few, many) = (per_ack(nothing), per_ack(up));
+    assert!(many > 1.5 * few, "{many} and {few} segments an ACK");
     let (before, after) = (of_flow(nothing, "download"), of_flow(up, "download"));
     assert!(after > 2.0 * before, "{before} and {after}");
     let uploaded = of_flow(up, "upload");
@@ -81,6 +86,44 @@ fn it_repeats_itself() {
     let scenario = household(&[BASELINE, UP].concat());
     let (once, again) = (run(&scenario), run(&scenario));
     assert_eq!(once.to_json().unwrap(), again.to_json().unwrap());
+}
+
+#[test]
+fn both_ends_of_a_link_may_have_one() {
+    let _lock = lock_tests();
+    let arms = [
+        BASELINE,
+        "[[arm]]\nname = \"both\"\nchange = { \"link.wan.forward.by\" = \"up\", \"link.wan.reverse.by\" = \"up\", \
+         \"flow.download.socket.ip\" = 6, \"flow.upload.socket.ip\" = 6 }\n",
+    ];
+    let report = run(&household(&arms.concat()));
+    let both = of(&report, "both");
+    let places = both.datapath.as_ref().unwrap().as_object().unwrap();
+    let names: Vec<_> = places.keys().collect();
+    assert_eq!(names, ["wan.forward.router/wan", "wan.reverse.router/wan"]);
+    assert!(
+        places
+            .values()
+            .all(|it| it["packets_saved"].as_u64() > Some(0)),
+        "{places:?}"
+    );
+    assert!(both.totals.content.as_ref().unwrap().ok);
+}
+
+#[test]
+fn without_the_program_nothing_runs() {
+    let nowhere = VirtualOptions {
+        run: RunOptions {
+            ackwise: Some("/nowhere/ackwise".into()),
+            ..RunOptions::default()
+        },
+        ..options()
+    };
+    let refused = |arms: &[&str]| virt::check(&household(&arms.concat()), &nowhere);
+    assert!(refused(&[BASELINE]).is_ok());
+    let text = refused(&[BASELINE, UP]).unwrap_err().to_string();
+    assert!(text.contains("/nowhere/ackwise is none"), "{text}");
+    assert!(text.contains("install it"), "{text}");
 }
 
 #[test]

@@ -469,6 +469,10 @@ fn socket(flow: &Section<'_>) -> SocketOptions {
     options.receive_buffer = section.size("receive_buffer");
     options.send_buffer = section.size("send_buffer");
     options.pacing = section.flag("pacing").unwrap_or(false);
+    if options.pacing && options.mptcp {
+        let message = "Linux paces no Multipath TCP socket; leave out 'pacing' or 'mptcp'";
+        section.error(&section.span_of("pacing"), message);
+    }
     if let Some(value) = section.value("ip") {
         match value.kind {
             Kind::Integer(4) => options.ip = IpVersion::V4,

@@ -751,6 +751,14 @@ pub(crate) fn kernel_has_netem(probe: &Namespace) -> Result<bool, LabError> {
     })
 }
 
+/// Tests, in a separate namespace, whether the kernel has cake.
+///
+/// # Errors
+/// No namespace can be created.
+pub(crate) fn kernel_has_cake(probe: &Namespace) -> Result<bool, LabError> {
+    probe.inside(|| Ok(tc("qdisc replace dev lo root cake").is_ok()))
+}
+
 /// Raises the backlog so that bursts of a sender are not lost between the devices of a link. The
 /// setting is for all namespaces; use it only in our own machine.
 pub(crate) fn raise_backlog() -> io::Result<()> {

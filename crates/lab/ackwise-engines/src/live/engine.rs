@@ -22,7 +22,7 @@ use super::wires::{self, Wires};
 use super::{Clock, Observer, Progress, RunOptions, datapath, preflight, stack};
 use crate::clock::{nanos, now_ns};
 use crate::error::LabError;
-use crate::plan::FIRST_PORT;
+use crate::plan::{FIRST_PORT, Hop};
 use crate::tcpinfo::SockDiag;
 use crate::topology::{LinkBackend, Topology};
 use crate::traffic::socket::Limits;
@@ -60,14 +60,14 @@ pub(super) fn run_one(
     observe: Observer<'_>,
 ) -> Result<assemble::Done, LabError> {
     let scenario = request.scenario.at(request.spec)?;
-    up::check(&scenario, request.spec)?;
+    let own_links = scenario.links.len();
     let scenario = &up::with_routers(&scenario);
     let arm = arm_of(scenario, request.spec)?;
     let clock = request.clock;
     preflight::check_means(scenario, clock)?;
     let links = &daemon::without_daemons(scenario);
     let mut topology = Topology::with_seed(links, request.backend, request.spec.seed)?;
-    let paths = paths(scenario, arm, &topology)?;
+    let paths = paths(scenario, arm, own_links, &topology)?;
     if clock == Clock::Virtual {
         // From here on only this program runs: the time that `ip` and `tc` took, which depends on
         // their version, is over.
@@ -370,8 +370,14 @@ fn panicked() -> Outcome {
     }
 }
 
-/// The paths of each flow's data and ACKs, and where they are counted.
-fn paths(scenario: &Scenario, arm: &Arm, topology: &Topology) -> Result<Vec<FlowPaths>, LabError> {
+/// The paths of each flow's data and ACKs, and where they are counted: on one of the first
+/// `own_links` links, which are those of the file.
+fn paths(
+    scenario: &Scenario,
+    arm: &Arm,
+    own_links: usize,
+    topology: &Topology,
+) -> Result<Vec<FlowPaths>, LabError> {
     let index = |name: &str| {
         scenario
             .nodes
@@ -399,7 +405,8 @@ fn paths(scenario: &Scenario, arm: &Arm, topology: &Topology) -> Result<Vec<Flow
                         .position(|link| link.name == placement.link)
                 })
                 .find(|&link| acks.iter().any(|hop| hop.link == link));
-            let last = data.last().ok_or_else(|| {
+            let own = |hop: &&Hop| hop.link < own_links;
+            let last = data.iter().rfind(own).ok_or_else(|| {
                 LabError::Scenario(format!("flow `{}` crosses no link", flow.name))
             })?;
             Ok(FlowPaths {

@@ -38,7 +38,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
 use crate::netns;
-use crate::topology::LinkBackend;
+use crate::topology::{self, LinkBackend};
 use crate::traffic::Behaviour;
 
 pub use ackwise_scenario::Progress;
@@ -149,6 +149,14 @@ pub fn run(
     }
     let runs = chosen(scenario, &options.only);
     let backend = preflight::choose_for_all(scenario, &runs, options.backend)?;
+    let ackwise = up::check_runs(scenario, &runs, options.ackwise.as_deref())?;
+    if ackwise.is_some() && !topology::kernel_has_cake()? {
+        return Err(up::no_cake("this kernel has no cake"));
+    }
+    let options = &RunOptions {
+        ackwise,
+        ..options.clone()
+    };
     let mut report = Report::new("live", scenario);
     report.environment = preflight::environment();
     let mut lateness = Histogram::default();

@@ -4,9 +4,13 @@
 //! command runs there as a user would start it.
 
 use std::env;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use ackwise_datapath::Stats;
 use ackwise_scenario::{By, Direction, Link, Node, NodeKind, RunSpec, Scenario};
@@ -24,6 +28,12 @@ use crate::topology::{BuiltLink, Topology};
 
 /// The operator's command.
 const PROGRAM: &str = "ackwise";
+/// How long it may take to start or to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Interval at which it is checked whether it has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Beyond the time of the traffic and of its end, which is at most five times the scenario's.
+const LONGEST_PREPARATION: Duration = Duration::from_secs(600);
 /// Names of a link's directions, by the end at which packets enter them.
 const DIRECTIONS: [&str; 2] = ["forward", "reverse"];
 
@@ -61,7 +71,7 @@ pub(super) fn with_routers(scenario: &Scenario) -> Scenario {
             reverse: Direction::default(),
             duplex: Default::default(),
             wifi: None,
-            offload: false,
+            offload: link.offload,
             mtu: link.mtu,
             overhead: link.overhead,
         };
@@ -75,18 +85,33 @@ pub(super) fn with_routers(scenario: &Scenario) -> Scenario {
     scenario
 }
 
-/// Whether `ackwise up` runs somewhere.
-pub(crate) fn is_in(scenario: &Scenario) -> bool {
-    !places(scenario).is_empty()
-}
-
-/// Checks that no policy of a run is on an interface that a router takes over.
+/// Checks the runs of a scenario before the first of them, and returns the operator's command if one
+/// needs it: `given`, or [`program`].
 ///
 /// # Errors
-/// One is.
-pub(crate) fn check(scenario: &Scenario, spec: &RunSpec) -> Result<(), LabError> {
+/// There is no such program, or a policy is on an interface that a router takes over.
+pub(crate) fn check_runs(
+    scenario: &Scenario,
+    runs: &[RunSpec],
+    given: Option<&Path>,
+) -> Result<Option<PathBuf>, LabError> {
+    let mut is_needed = false;
+    for run in runs {
+        let scenario = scenario.at(run)?;
+        check_placements(&scenario, run)?;
+        is_needed |= !places(&scenario).is_empty();
+    }
+    match given {
+        _ if !is_needed => Ok(None),
+        None => program().map(Some),
+        Some(path) if path.is_file() => Ok(Some(path.to_owned())),
+        Some(path) => Err(no_program(&format!("{} is none", path.display()))),
+    }
+}
+
+fn check_placements(scenario: &Scenario, run: &RunSpec) -> Result<(), LabError> {
     let places = places(scenario);
-    let arms = scenario.arms.iter().filter(|arm| arm.name == spec.arm);
+    let arms = scenario.arms.iter().filter(|arm| arm.name == run.arm);
     for placement in arms.flat_map(|arm| &arm.placements) {
         let is_there = |&(index, end): &(usize, usize)| {
             let link = &scenario.links[index];
@@ -106,10 +131,7 @@ pub(crate) fn check(scenario: &Scenario, spec: &RunSpec) -> Result<(), LabError>
 }
 
 /// The operator's command: beside this program, or in `PATH`.
-///
-/// # Errors
-/// It is in neither.
-pub(crate) fn program() -> Result<PathBuf, LabError> {
+fn program() -> Result<PathBuf, LabError> {
     let own = env::current_exe().map_err(LabError::os("cannot find the path of this program"))?;
     // Programs of tests are in a directory below.
     let beside = own.ancestors().skip(1).take(2).map(|it| it.join(PROGRAM));
@@ -117,20 +139,44 @@ pub(crate) fn program() -> Result<PathBuf, LabError> {
     found
         .next()
         .or_else(|| command::find(PROGRAM))
-        .ok_or_else(|| {
-            missing(
-                "by = \"up\" runs `ackwise up`, but there is no program `ackwise`",
-                "install it (`make install`), or build it (`cargo build --release -p ackwise`)",
-            )
-        })
+        .ok_or_else(|| no_program("it is neither beside this one nor in PATH"))
 }
 
-/// What `ackwise up --format json` prints.
+fn no_program(why: &str) -> LabError {
+    missing(
+        format!("by = \"up\" runs the program `ackwise`, but {why}"),
+        "install it (`make install`), or build it (`cargo build --release -p ackwise`)",
+    )
+}
+
+/// The error that there is no cake: with another queue it would not be what is measured elsewhere.
+pub(super) fn no_cake(what: &str) -> LabError {
+    missing(
+        format!("by = \"up\" is for a kernel with cake: {what}"),
+        "modprobe sch_cake, or use `--on virtual`",
+    )
+}
+
+/// A line that `ackwise up --format json` prints.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 enum Event {
-    Up,
-    Down { stats: Box<Stats> },
+    Up {
+        plan: Plan,
+    },
+    Down {
+        stats: Box<Stats>,
+    },
+    QueueReplaced,
+    /// It goes on: its guard has found that the policy harms, for instance.
+    #[serde(other)]
+    Other,
+}
+
+/// The part of its decision that matters here.
+#[derive(Debug, Deserialize)]
+struct Plan {
+    queue: serde_json::Value,
 }
 
 /// A running `ackwise up`, which ends on drop.
@@ -139,7 +185,8 @@ pub(super) struct Up {
     /// `node/interface`, as in the record.
     place: String,
     child: Child,
-    output: BufReader<ChildStdout>,
+    lines: Receiver<String>,
+    errors: File,
     _config: NamedTempFile,
 }
 
@@ -152,101 +199,123 @@ pub(super) fn start(
     program: Option<&Path>,
     topology: &Topology,
 ) -> Result<Vec<Up>, LabError> {
-    let places = places(scenario);
-    if places.is_empty() {
-        return Ok(Vec::new());
-    }
-    let program = program.map_or_else(self::program, |path| Ok(path.to_owned()))?;
     let start = |&(index, end): &(usize, usize)| {
         let link = &scenario.links[index];
         let interface = topology.plan.interface(index, end);
         let place = format!("{}/{}", link.between[end], interface.name);
-        let at = &topology.namespaces[interface.node];
-        let Some(rate_bps) = directions(link)[end].rate_bps else {
-            let what = format!("`ackwise up` on {place} has no rate");
+        let (Some(program), Some(rate_bps)) = (program, directions(link)[end].rate_bps) else {
+            let what = format!("`ackwise up` on {place} has no program or no rate");
             return Err(LabError::Scenario(what));
         };
+        let at = &topology.namespaces[interface.node];
         // At the ends of such links, a discipline lets packets leave their sockets at once. The
         // router has no sockets.
         if matches!(topology.links[index], BuiltLink::Kernel(_)) {
             at.inside(|| kernel_link::remove_root(&interface.name))?;
         }
-        Up::start(&program, place, rate_bps, &interface.name, at)
+        let asked = Asked {
+            interface: &interface.name,
+            rate_bps,
+            // Longer than any run takes: it ends by itself only if this program is killed.
+            duration: 5 * scenario.duration + LONGEST_PREPARATION,
+        };
+        Up::start(program, place, &asked, at)
     };
-    places.iter().map(start).collect()
+    places(scenario).iter().map(start).collect()
+}
+
+/// What `ackwise up` is asked for.
+struct Asked<'a> {
+    interface: &'a str,
+    rate_bps: u64,
+    duration: Duration,
 }
 
 impl Up {
     fn start(
         program: &Path,
         place: String,
-        rate_bps: u64,
-        interface: &str,
+        asked: &Asked<'_>,
         at: &Namespace,
     ) -> Result<Self, LabError> {
+        let failed = "cannot write the files of `ackwise up`";
         // Instead of the machine's own file.
-        let failed = "cannot write a configuration of `ackwise up`";
         let mut config = NamedTempFile::new().map_err(LabError::os(failed))?;
         let text = format!(
-            "[[interface]]\nname = \"{interface}\"\nup = \"{rate_bps} bit/s\"\nrouter = true\n"
+            "[[interface]]\nname = \"{}\"\nup = \"{} bit/s\"\nrouter = true\n",
+            asked.interface, asked.rate_bps
         );
         let written = config.write_all(text.as_bytes());
         written.map_err(LabError::os(failed))?;
+        let errors = tempfile::tempfile().map_err(LabError::os(failed))?;
+        let its_errors = errors.try_clone().map_err(LabError::os(failed))?;
         let mut child = at.inside(|| {
             Command::new(program)
-                .args(["up", interface, "--format", "json", "--config"])
+                .args(["up", asked.interface, "--format", "json", "--duration"])
+                .arg(format!("{}s", asked.duration.as_secs()))
+                .arg("--config")
                 .arg(config.path())
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
+                .stderr(its_errors)
                 .spawn()
                 .map_err(LabError::os("cannot start `ackwise up`"))
         })?;
-        let output = child.stdout.take().map(BufReader::new);
-        let output = output.ok_or(LabError::Panicked("`ackwise up`"))?;
+        let (sender, lines) = mpsc::channel();
+        if let Some(output) = child.stdout.take() {
+            // It ends with the child, or when nobody listens any more.
+            thread::spawn(move || {
+                let lines = BufReader::new(output).lines().map_while(Result::ok);
+                lines.map(|line| sender.send(line)).find(Result::is_err)
+            });
+        }
         let mut up = Self {
             place,
             child,
-            output,
+            lines,
+            errors,
             _config: config,
         };
         match up.event() {
-            Ok(Event::Up) => Ok(up),
-            Ok(Event::Down { .. }) => Err(LabError::Run(up.failed("has ended at once"))),
+            Ok(Event::Up { plan }) if plan.queue.get("cake").is_some() => Ok(up),
+            Ok(Event::Up { .. }) => Err(no_cake(&up.failed("shapes without cake"))),
+            Ok(_) => Err(LabError::Run(up.failed("has ended at once"))),
             Err(why) => Err(LabError::Run(up.failed(&why))),
         }
     }
 
     /// Waits for the next line of output.
     fn event(&mut self) -> Result<Event, String> {
-        let mut line = String::new();
-        let read = self.output.read_line(&mut line);
-        read.map_err(|error| error.to_string())?;
-        if line.is_empty() {
-            return Err("has ended".to_owned());
-        }
-        serde_json::from_str(&line).map_err(|error| format!("printed `{}`: {error}", line.trim()))
+        let line = self.lines.recv_timeout(PATIENCE);
+        let line = line.map_err(|error| match error {
+            RecvTimeoutError::Timeout => "does not answer".to_owned(),
+            RecvTimeoutError::Disconnected => "has ended".to_owned(),
+        })?;
+        serde_json::from_str(&line).map_err(|error| format!("printed `{line}`: {error}"))
     }
 
+    /// Ends it, and says what failed and what it wrote.
     fn failed(&mut self, what: &str) -> String {
         self.stop();
         let mut said = String::new();
-        if let Some(errors) = &mut self.child.stderr {
-            let _ = errors.read_to_string(&mut said);
-        }
+        let _ = self.errors.rewind();
+        let _ = self.errors.read_to_string(&mut said);
         format!("`ackwise up` on {} {what}: {}", self.place, said.trim())
     }
 
     /// Ends it, and returns the place and its counters.
     ///
     /// # Errors
-    /// It had ended before, or could not restore the queue.
+    /// It had ended before, its queue was replaced, or it could not restore the one before.
     pub fn finish(mut self) -> Result<(String, Stats), String> {
         self.signal();
-        let stats = match self.event() {
-            Ok(Event::Down { stats }) => *stats,
-            Ok(Event::Up) => return Err(self.failed("has started twice")),
-            Err(why) => return Err(self.failed(&why)),
+        let stats = loop {
+            match self.event() {
+                Ok(Event::Down { stats }) => break *stats,
+                Ok(Event::QueueReplaced) => return Err(self.failed("lost its queue")),
+                Ok(Event::Up { .. } | Event::Other) => {}
+                Err(why) => return Err(self.failed(&why)),
+            }
         };
         match self.child.wait() {
             Ok(status) if status.success() => Ok((self.place.clone(), stats)),
@@ -261,10 +330,21 @@ impl Up {
         }
     }
 
+    /// Ends it, by force if it does not end when asked.
     fn stop(&mut self) {
-        if !matches!(self.child.try_wait(), Ok(Some(_))) {
-            self.signal();
-            let _ = self.child.wait();
+        let has_ended = |child: &mut Child| matches!(child.try_wait(), Ok(Some(_)));
+        if has_ended(&mut self.child) {
+            return;
+        }
+        self.signal();
+        let asked = Instant::now();
+        while !has_ended(&mut self.child) {
+            if asked.elapsed() > PATIENCE {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                return;
+            }
+            thread::sleep(POLL_INTERVAL);
         }
     }
 }
@@ -300,5 +380,15 @@ mod tests {
         assert!(links(plan.path(0, 1).unwrap()).eq([0, 1]));
         assert!(links(plan.path(1, 0).unwrap()).eq([1, 0]));
         assert_eq!(places(&after), [(0, 1)]);
+
+        before.links[0].forward.by = By::Up;
+        let both = with_routers(&before);
+        assert_eq!(
+            both.links[0].between,
+            ["ab.forward.router", "ab.reverse.router"]
+        );
+        let plan = Plan::new(&both).unwrap();
+        assert!(links(plan.path(0, 1).unwrap()).eq([1, 0, 2]));
+        assert!(links(plan.path(1, 0).unwrap()).eq([2, 0, 1]));
     }
 }

@@ -78,15 +78,10 @@ impl Checked {
         live::check_placements(scenario)?;
         let kernel = Kernel::find(options.kernel.as_ref())?;
         let specs = live::chosen(scenario, &options.run.only);
-        let mut ackwise = options.run.ackwise.clone();
         for spec in &specs {
-            let scenario = scenario.at(spec)?;
-            live::check_means(&scenario, Clock::Virtual)?;
-            live::up::check(&scenario, spec)?;
-            if ackwise.is_none() && live::up::is_in(&scenario) {
-                ackwise = Some(live::up::program()?);
-            }
+            live::check_means(&scenario.at(spec)?, Clock::Virtual)?;
         }
+        let ackwise = live::up::check_runs(scenario, &specs, options.run.ackwise.as_deref())?;
         Ok(Self {
             kernel,
             specs,
