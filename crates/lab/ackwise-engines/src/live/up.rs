@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Interval at which it is checked whether it has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Beyond the time of the traffic and of its end, which is at most five times the scenario's.
-const LONGEST_PREPARATION: Duration = Duration::from_secs(600);
+const MAX_PREPARATION: Duration = Duration::from_secs(600);
 /// Names of a link's directions, by the end at which packets enter them.
 const DIRECTIONS: [&str; 2] = ["forward", "reverse"];
 
@@ -217,7 +217,7 @@ pub(super) fn start(
             interface: &interface.name,
             rate_bps,
             // Longer than any run takes: it ends by itself only if this program is killed.
-            duration: 5 * scenario.duration + LONGEST_PREPARATION,
+            duration: 5 * scenario.duration + MAX_PREPARATION,
         };
         Up::start(program, place, &asked, at)
     };
