@@ -11,7 +11,7 @@ use ackwise_netdev::ifreq;
 use ackwise_netdev::registry::{Entry, Key, Registry, TakeError};
 use serde::{Deserialize, Serialize};
 
-use crate::hooks::{stale, sweep};
+use crate::hooks::{PROGRAMS, sweep};
 use crate::{Error, FlowStats, Stats};
 
 const KIND: &str = "datapath";
@@ -214,15 +214,6 @@ pub fn clear_up(ifname: &str) -> Result<bool, Error> {
 /// # Errors
 /// If the registry cannot be read, or the kernel refuses.
 pub fn left_filters() -> Result<Vec<String>, Error> {
-    stale(|| {
-        let Key { netns, .. } = key(0)?;
-        let registry = registry();
-        // Those that start first: one that has started meanwhile is in the list.
-        let starting = registry.starting()?.into_iter();
-        let starting = starting.filter(|key| key.netns == netns);
-        let starting = starting.filter_map(|key| key.name.parse().ok());
-        let running = registry.list()?.into_iter();
-        let running = running.filter(|holder| holder.netns == netns);
-        Ok(starting.chain(running.map(|it| it.ifindex)).collect())
-    })
+    let attached = |holder: &Holder| Some((holder.netns, holder.ifindex));
+    Ok(registry().left_filters(&PROGRAMS, attached)?)
 }

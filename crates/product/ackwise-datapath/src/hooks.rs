@@ -6,7 +6,7 @@ use ackwise_netdev::packet_socket::{self, Layer};
 use ackwise_netdev::registry::redirecting_programs;
 use ackwise_netdev::{
     AttachMode, AttachOptions, Attachment, Direction, Interface, Order, Role, TunDevice, clsact,
-    enlarge_send_buffer, remove_stale_filters, stale_filters,
+    enlarge_send_buffer, remove_stale_filters,
 };
 use ackwise_policy::LinkKind;
 use aya::maps::{Array, Map, MapData, PerCpuArray, RingBuf};
@@ -19,6 +19,9 @@ use crate::{Error, Options, Position, sys};
 
 /// The MTU, in bytes, of the device through which a sender's ACKs come back.
 const TAP_MTU: u32 = 1500;
+
+/// The programs that are attached to an interface.
+pub(crate) const PROGRAMS: [&str; 2] = [ACKS, DATA];
 
 /// The attached programs.
 pub(crate) struct Hooks {
@@ -49,17 +52,11 @@ impl Hooks {
 /// Removes the filters that a killed holder left, and the clsact qdisc if the holder had created
 /// it. Returns whether there were any filters.
 pub(crate) fn sweep(ifname: &str, ifindex: u32, made_clsact: bool) -> bool {
-    let any = remove_stale_filters(ifname, &[ACKS, DATA]);
+    let any = remove_stale_filters(ifname, &PROGRAMS);
     if any && made_clsact {
         let _ = clsact::remove_if_unused(ifindex);
     }
     any
-}
-
-/// Returns the interfaces of this network namespace on which killed holders have left filters.
-/// `held` returns the indices of those that have a holder.
-pub(crate) fn stale(held: impl FnOnce() -> Result<Vec<u32>, Error>) -> Result<Vec<String>, Error> {
-    stale_filters(&[ACKS, DATA], held)
 }
 
 /// Loads and attaches the programs. [`AttachMode::Auto`] tries tcx first, and uses clsact if the

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ackwise_netdev::control::{AskError, Listener, Request, Server, Service};
 use ackwise_netdev::registry::{Entry, Key, Redirector, Registry, TakeError, netns_inode};
-use ackwise_netdev::{Interface, ifreq, remove_stale_filters, stale_filters};
+use ackwise_netdev::{Interface, ifreq, remove_stale_filters};
 
 use crate::redirect::PROGRAM;
 use crate::{Error, Stats};
@@ -89,18 +89,8 @@ pub fn clear_up(interface: &str) -> Result<bool, Error> {
 /// # Errors
 /// If the registry cannot be read, or the kernel refuses.
 pub fn left_filters() -> Result<Vec<String>, Error> {
-    stale_filters(&[PROGRAM], || {
-        let netns = netns_inode().map_err(Error::system("read the network namespace's inode"))?;
-        let registry = registry();
-        // Those that start first: one that has started meanwhile is in the list.
-        let starting = registry.starting()?.into_iter();
-        let starting = starting.filter(|key| key.netns == netns);
-        let starting = starting.filter_map(|key| key.name.parse().ok());
-        let running = registry.list()?.into_iter();
-        let running = running.filter(|gateway| gateway.netns == netns);
-        let running = running.filter_map(|gateway| Some(gateway.redirect?.ifindex));
-        Ok(starting.chain(running).collect())
-    })
+    let attached = |gateway: &Redirector| Some((gateway.netns, gateway.redirect.as_ref()?.ifindex));
+    Ok(registry().left_filters(&[PROGRAM], attached)?)
 }
 
 /// Waits until the process of a stopped gateway has ended as well, so that another one can start.

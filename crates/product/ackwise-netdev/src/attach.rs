@@ -337,10 +337,10 @@ pub fn remove_stale_filters(interface: &str, programs: &[&str]) -> bool {
 ///
 /// # Errors
 /// If the kernel refuses, or `held` fails.
-pub fn stale_filters<E: From<Error>>(
+pub(crate) fn stale_filters(
     programs: &[&str],
-    held: impl FnOnce() -> Result<Vec<u32>, E>,
-) -> Result<Vec<String>, E> {
+    held: impl FnOnce() -> Result<Vec<u32>, Error>,
+) -> Result<Vec<String>, Error> {
     let filtered = || with_filters(programs).map_err(Error::system("list the filters of clsact"));
     let mut found = filtered()?;
     if found.is_empty() {

@@ -42,7 +42,7 @@ mod user;
 
 pub use attach::{
     AttachMode, AttachOptions, Attachment, OLDEST_LINUX, Order, Unfit, missing_helper,
-    remove_stale_filters, stale_filters, unfit, with_causes,
+    remove_stale_filters, unfit, with_causes,
 };
 pub use error::Error;
 pub use filter_watch::FilterWatch;

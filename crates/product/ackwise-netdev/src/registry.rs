@@ -24,6 +24,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::attach::stale_filters;
 use crate::control::{Listener, from_json};
 use crate::janitor::{Janitor, RateSetter};
 use crate::qdisc::Replaced;
@@ -265,6 +266,33 @@ impl<R: Serialize + DeserializeOwned> Registry<R> {
     /// If the directory cannot be read, or belongs to somebody else.
     pub fn starting(&self) -> Result<Vec<Key>, Error> {
         Ok(self.entries()?.starting)
+    }
+
+    /// Returns the interfaces of this network namespace on which killed daemons of this kind, whose
+    /// entries are named after their interfaces, have left clsact filters with these names.
+    /// `interface` returns the network namespace of a record, and the index of the interface that its
+    /// daemon is attached to.
+    ///
+    /// # Errors
+    /// If the registry cannot be read, or the kernel refuses.
+    pub fn left_filters(
+        &self,
+        programs: &[&str],
+        interface: impl Fn(&R) -> Option<(u64, u32)>,
+    ) -> Result<Vec<String>, Error> {
+        stale_filters(programs, || {
+            let here =
+                netns_inode().map_err(Error::system("read the network namespace's inode"))?;
+            // Those that start first: one that has started meanwhile is in the list.
+            let starting = self.starting()?.into_iter();
+            let starting = starting.filter_map(|key| Some((key.netns, key.name.parse().ok()?)));
+            let running: Vec<_> = self.list()?.iter().filter_map(interface).collect();
+            let attached = starting.chain(running);
+            Ok(attached
+                .filter(|(netns, _)| *netns == here)
+                .map(|(_, index)| index)
+                .collect())
+        })
     }
 
     /// Returns the records of killed daemons that are kept, in any network namespace. One whose

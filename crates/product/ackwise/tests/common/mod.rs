@@ -26,6 +26,9 @@ pub struct Net {
     pub iface: String,
 }
 
+/// A queue discipline that shapes.
+pub const SHAPER: &str = "handle 43: tbf rate 5mbit burst 10k latency 50ms";
+
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 impl Net {
@@ -86,6 +89,18 @@ impl Net {
         self.start("attach", "attached", args)
     }
 
+    /// Runs `ackwise up` on the receiver's interface; returns when it reports that it is up.
+    pub fn up(&self, args: &[&str]) -> Attached {
+        self.start("up", "up", args)
+    }
+
+    /// Runs `ackwise down` on the receiver's interface, which must succeed; returns what it prints.
+    pub fn down(&self) -> String {
+        let Ended { code, out, err } = self.run(&["down", &self.iface]);
+        assert_eq!(code, 0, "{err}");
+        out
+    }
+
     /// Runs a subcommand on the receiver's interface; returns when it reports `event`.
     pub fn start(&self, subcommand: &str, event: &str, args: &[&str]) -> Attached {
         let args = [&[subcommand, &self.iface], args].concat();
@@ -123,6 +138,39 @@ impl Net {
             let report: Value = serde_json::from_slice(&out.stdout).ok()?;
             report["end"]["sum_received"]["bytes"].as_u64()
         })
+    }
+
+    /// Adds a default route to the receiver through its interface.
+    pub fn add_default_route(&self) {
+        let Self { receiver, .. } = self;
+        must(&format!("ip -n {receiver} route add default via 10.9.0.1"));
+    }
+
+    /// Makes the receiver a router whose default route leaves through its interface.
+    pub fn forward(&self) {
+        self.add_default_route();
+        let Self { receiver, .. } = self;
+        must(&format!(
+            "ip netns exec {receiver} sysctl -q -w net.ipv4.ip_forward=1"
+        ));
+    }
+
+    /// The queue disciplines of the receiver's interface, as tc shows them.
+    pub fn queues(&self) -> String {
+        let Self {
+            receiver, iface, ..
+        } = self;
+        must(&format!("tc -n {receiver} qdisc show dev {iface}"))
+    }
+
+    /// Sets the root queue discipline of the receiver's interface.
+    pub fn set_root_queue(&self, queue: &str) {
+        let Self {
+            receiver, iface, ..
+        } = self;
+        must(&format!(
+            "tc -n {receiver} qdisc replace dev {iface} root {queue}"
+        ));
     }
 
     /// The number of programs attached to the receiver's interface, seen from outside.
@@ -341,6 +389,14 @@ impl Attached {
             .read_to_string(&mut err)
             .unwrap();
         Detached { status, last, err }
+    }
+
+    /// Waits until an `ackwise up` has ended without an error; returns its last event.
+    pub fn end_well(self) -> Value {
+        let Detached { status, last, err } = self.end();
+        assert_eq!(status.code(), Some(0), "{err}");
+        assert_eq!(last["event"], "down", "{last}");
+        last
     }
 }
 
