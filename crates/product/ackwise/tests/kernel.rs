@@ -59,13 +59,6 @@ fn shown(net: &Net, args: &[&str]) -> Value {
     serde_json::from_str(&out).unwrap()
 }
 
-fn qdiscs(net: &Net) -> String {
-    must(&format!(
-        "tc -n {} qdisc show dev {}",
-        net.receiver, net.iface
-    ))
-}
-
 /// Transfers bytes to the receiver, and asserts that they arrive unchanged.
 fn transfers(net: &Net) {
     let bytes = content(BYTES);
@@ -97,7 +90,7 @@ fn ends(mut attached: Attached) {
 /// Asserts that no program, queue discipline or device is left that was not there before.
 fn nothing_is_left(net: &Net, qdiscs_before: &str) {
     assert_eq!(net.programs(), 0, "something is still attached");
-    assert_eq!(qdiscs(net), qdiscs_before);
+    assert_eq!(net.queues(), qdiscs_before);
     for namespace in [&net.receiver, &net.sender] {
         let links = must(&format!("ip -n {namespace} link show"));
         let ours = ["awgate", "awtun", "ackwise", "awsilent"];
@@ -108,7 +101,7 @@ fn nothing_is_left(net: &Net, qdiscs_before: &str) {
 /// Attaches in this mode; a transfer arrives complete, with fewer ACKs.
 fn thins(mode: &str) {
     let net = Net::new();
-    let before = qdiscs(&net);
+    let before = net.queues();
     let attached = net.attach(&[&EVERY_4[..], &["--attach-mode", mode]].concat());
     assert!(net.programs() >= 2, "nothing is attached");
     transfers(&net);
@@ -135,9 +128,9 @@ fn tcx() {
     let Ended { code, err, .. } = net.run(&["attach", &net.iface, "--attach-mode", "tcx"]);
     assert_ne!(code, 0);
     assert!(err.contains("tcx"), "{err}");
-    let before = qdiscs(&net);
+    let before = net.queues();
     let attached = net.attach(&EVERY_4);
-    assert!(qdiscs(&net).contains("clsact"), "{}", qdiscs(&net));
+    assert!(net.queues().contains("clsact"), "{}", net.queues());
     ends(attached);
     nothing_is_left(&net, &before);
     figure("tcx", "no");
@@ -154,7 +147,7 @@ fn clsact() {
 fn verifier() {
     root();
     let net = Net::new();
-    let before = qdiscs(&net);
+    let before = net.queues();
     for args in [
         &["--position", "receiver", "--policy", "adaptive"][..],
         &["--position", "router", "--policy", "tack", "--dry-run"],
@@ -243,7 +236,7 @@ fn ask() {
 fn gateway() {
     root();
     let net = Net::new();
-    let before = qdiscs(&net);
+    let before = net.queues();
     let args = ["gateway", "up", &net.iface, "--rate", "20 Mbit/s"];
     let up = Attached::start(net.in_receiver(ACKWISE.path()), "up", &args);
     transfers(&net);
@@ -261,7 +254,7 @@ fn gateway() {
 fn tunnel() {
     root();
     let net = Net::new();
-    let before = qdiscs(&net);
+    let before = net.queues();
     let files = tempfile::tempdir().unwrap();
     let path = |name: &str| files.path().join(name).to_str().unwrap().to_owned();
     let key = |name: &str| {
@@ -304,7 +297,7 @@ fn up() {
     root();
     let net = Net::new();
     let cake = has_qdisc(&net, "cake");
-    let before = qdiscs(&net);
+    let before = net.queues();
     let Net {
         receiver, iface, ..
     } = &net;
