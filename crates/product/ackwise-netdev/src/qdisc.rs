@@ -66,13 +66,18 @@ pub struct Qdisc {
 /// Which ACKs cake removes from its queue (tc-cake(8)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[repr(u32)]
 pub enum CakeFilter {
     /// `no-ack-filter`
-    None,
+    None = 0,
     /// `ack-filter`
-    Filter,
+    Filter = 1,
     /// `ack-filter-aggressive`
-    Aggressive,
+    Aggressive = 2,
+}
+
+impl CakeFilter {
+    const ALL: [Self; 3] = [Self::None, Self::Filter, Self::Aggressive];
 }
 
 /// The options of a cake.
@@ -153,6 +158,15 @@ impl Qdisc {
         let bytes_per_s = u64::from_ne_bytes(value.try_into().ok()?);
         (self.kind == "cake" && bytes_per_s > 0).then(|| bytes_per_s.saturating_mul(8))
     }
+
+    /// Returns which ACKs a cake removes.
+    #[must_use]
+    pub fn cake_filter(&self) -> Option<CakeFilter> {
+        let value = find_attribute(&self.options, TCA_CAKE_ACK_FILTER)?;
+        let number = u32::from_ne_bytes(value.try_into().ok()?);
+        let known = CakeFilter::ALL.into_iter().find(|it| *it as u32 == number);
+        known.filter(|_| self.kind == "cake")
+    }
 }
 
 impl Cake {
@@ -165,12 +179,8 @@ impl Cake {
         // With the tin that ACKs can be assigned to (`VIDEO_TIN`).
         let tins = CAKE_DIFFSERV_DIFFSERV4.to_ne_bytes();
         push_attribute(&mut options, TCA_CAKE_DIFFSERV_MODE, &tins);
-        let filter: u32 = match self.filter {
-            CakeFilter::None => 0,
-            CakeFilter::Filter => 1,
-            CakeFilter::Aggressive => 2,
-        };
-        push_attribute(&mut options, TCA_CAKE_ACK_FILTER, &filter.to_ne_bytes());
+        let filter = (self.filter as u32).to_ne_bytes();
+        push_attribute(&mut options, TCA_CAKE_ACK_FILTER, &filter);
         options
     }
 }
@@ -433,9 +443,14 @@ mod tests {
         assert_eq!(value_of_slow(TCA_CAKE_TARGET), 5_000_u32.to_ne_bytes());
         let root = parse(&listed("cake", HANDLE, TC_H_ROOT, &options)).unwrap();
         assert_eq!(root.cake_rate_bps(), Some(5_000_000));
+        assert_eq!(root.cake_filter(), Some(CakeFilter::Aggressive));
         assert!(root.is_ours());
         let unlimited = parse(&listed("cake", 0x8001_0000, TC_H_ROOT, &[])).unwrap();
         assert_eq!(unlimited.cake_rate_bps(), None);
+        assert_eq!(unlimited.cake_filter(), None);
+        // The same number is another option of another kind.
+        let other = parse(&listed("fq_codel", 0x8001_0000, TC_H_ROOT, &options)).unwrap();
+        assert_eq!(other.cake_filter(), None);
     }
 
     #[test]

@@ -200,6 +200,29 @@ fn what_a_killed_guard_leaves_is_put_back_by_down_and_by_the_next_up() {
     });
 }
 
+/// The explanation names the command that turns on the filter of somebody's cake, and it works.
+#[test]
+fn somebody_s_cake_without_a_filter_can_have_one() {
+    in_virtual_time(|| {
+        let (net, _) = router_with(Some("handle 42: cake bandwidth 9mbit"));
+        let explained = || net.run(&["up", &net.iface, "--explain"]).out;
+        let Net {
+            receiver, iface, ..
+        } = &net;
+        let command = format!("qdisc change dev {iface} root cake ack-filter-aggressive");
+        let before = explained();
+        assert!(before.contains(&format!("`tc {command}`")), "{before}");
+        must(&format!("tc -n {receiver} {command}"));
+        let changed = net.queues();
+        for option in ["cake 42:", "bandwidth 9Mbit", "ack-filter-aggressive"] {
+            assert!(changed.contains(option), "{changed}");
+        }
+        let after = explained();
+        assert!(after.contains("cake 42: is set by someone else"), "{after}");
+        assert!(!after.contains("ack-filter"), "{after}");
+    });
+}
+
 #[test]
 fn what_somebody_changes_meanwhile_stays() {
     in_virtual_time(|| {

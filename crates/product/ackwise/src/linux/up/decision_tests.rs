@@ -55,6 +55,7 @@ fn queue(kind: &str, owner: Owner) -> facts::Queue {
             kind: kind.to_owned(),
             handle: "8001:".to_owned(),
             rate_bps: None,
+            ack_filter: None,
         }),
         owner,
         sqm: false,
@@ -343,6 +344,52 @@ fn somebody_s_shaper_is_left_alone() {
     sqm.queue = queue("cake", Owner::Somebody);
     sqm.queue.sqm = true;
     assert!(decide(&sqm, &NOTHING).unwrap().why[1].contains("set by sqm-scripts"));
+}
+
+/// It is named what an ACK filter in the queue of somebody else would bring, unless there is one.
+#[test]
+fn what_more_a_filter_in_somebody_s_queue_would_bring() {
+    let more = |ack_filter: Option<CakeFilter>, uplink: &UplinkRequest| {
+        let kind = if ack_filter.is_some() { "cake" } else { "htb" };
+        let mut facts = router();
+        facts.queue = queue(kind, Owner::Somebody);
+        facts.queue.root.as_mut().unwrap().ack_filter = ack_filter;
+        let notes = decide(&facts, uplink).unwrap().notes;
+        let mut more = notes
+            .into_iter()
+            .filter(|note| note.contains("ACK filter in the queue"));
+        let found = more.next();
+        assert_eq!(more.next(), None);
+        found
+    };
+    for uplink in [NOTHING, at(5_000_000)] {
+        let of_htb = more(None, &uplink).unwrap();
+        assert!(
+            of_htb.contains("tc qdisc del dev eth0 root")
+                && of_htb.contains("ackwise up eth0 --up"),
+            "{of_htb}"
+        );
+        let of_cake = more(Some(CakeFilter::None), &uplink).unwrap();
+        assert!(
+            of_cake.contains("tc qdisc change dev eth0 root cake ack-filter-aggressive"),
+            "{of_cake}"
+        );
+        for filter in [CakeFilter::Filter, CakeFilter::Aggressive] {
+            assert_eq!(more(Some(filter), &uplink), None);
+        }
+    }
+    // Behind the router's other interface no upload waits.
+    let mut inside = router();
+    inside.default_route = DefaultRoute {
+        elsewhere: vec!["wan0".to_owned()],
+        ..DefaultRoute::default()
+    };
+    inside.queue = queue("htb", Owner::Somebody);
+    let notes = decide(&inside, &NOTHING).unwrap().notes;
+    assert!(
+        !notes.iter().any(|note| note.contains("ACK filter")),
+        "{notes:?}"
+    );
 }
 
 #[test]

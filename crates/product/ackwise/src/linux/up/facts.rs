@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use ackwise_netdev::netlink::Netlink;
-use ackwise_netdev::qdisc::Qdisc;
+use ackwise_netdev::qdisc::{CakeFilter, Qdisc};
 use ackwise_netdev::registry::netns_inode;
 use ackwise_netdev::surroundings::{self, DefaultRoutes, Device, Link};
 use ackwise_netdev::{Error as Netdev, ifreq, kernel, missing_helper};
@@ -75,6 +75,9 @@ pub struct Root {
     /// The rate, if it is a shaping cake.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
+    /// Which ACKs it removes, if it is a cake.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ack_filter: Option<CakeFilter>,
 }
 
 /// Who has set the queue.
@@ -242,6 +245,7 @@ impl Root {
             kind: root.kind.clone(),
             handle: format!("{:x}:", root.handle >> 16),
             rate_bps: root.cake_rate_bps(),
+            ack_filter: root.cake_filter(),
         }
     }
 }

@@ -27,7 +27,7 @@ fn what(facts: &Facts, plan: &Plan, policy: &str) -> String {
         }
         Queue::Keep => format!("{policy} thins the ACKs that leave; the queue stays: {queue}"),
         Queue::Cake(cake) => format!(
-            "{} replaces {queue}; ACKs go first in it, with at most half of the rate{}",
+            "{} replaces {queue}; beside an upload ACKs go first in it, with at most half of the rate{}",
             describe(&cake, plan.min_bps),
             match is_none(policy) {
                 true => "; all of them reach it (policy none)".to_owned(),
