@@ -268,17 +268,17 @@ impl<R: Serialize + DeserializeOwned> Registry<R> {
         Ok(self.entries()?.starting)
     }
 
-    /// Returns the interfaces of this network namespace on which killed daemons of this kind, whose
-    /// entries are named after their interfaces, have left clsact filters with these names.
-    /// `interface` returns the network namespace of a record, and the index of the interface that its
-    /// daemon is attached to.
+    /// Returns the interfaces of this network namespace on which killed daemons of this kind have left
+    /// clsact filters with these names. The entries of the kind are named after the indices of their
+    /// interfaces. `attached_to` returns the network namespace of a record, and the index of the
+    /// interface that its daemon is attached to.
     ///
     /// # Errors
     /// If the registry cannot be read, or the kernel refuses.
     pub fn left_filters(
         &self,
         programs: &[&str],
-        interface: impl Fn(&R) -> Option<(u64, u32)>,
+        attached_to: impl Fn(&R) -> Option<(u64, u32)>,
     ) -> Result<Vec<String>, Error> {
         stale_filters(programs, || {
             let here =
@@ -286,9 +286,9 @@ impl<R: Serialize + DeserializeOwned> Registry<R> {
             // Those that start first: one that has started meanwhile is in the list.
             let starting = self.starting()?.into_iter();
             let starting = starting.filter_map(|key| Some((key.netns, key.name.parse().ok()?)));
-            let running: Vec<_> = self.list()?.iter().filter_map(interface).collect();
-            let attached = starting.chain(running);
-            Ok(attached
+            let running: Vec<_> = self.list()?.iter().filter_map(attached_to).collect();
+            let all = starting.chain(running);
+            Ok(all
                 .filter(|(netns, _)| *netns == here)
                 .map(|(_, index)| index)
                 .collect())

@@ -298,20 +298,17 @@ fn up() {
     let net = Net::new();
     let cake = has_qdisc(&net, "cake");
     let before = net.queues();
-    let Net {
-        receiver, iface, ..
-    } = &net;
-    must(&format!("ip -n {receiver} route add default via 10.9.0.1"));
-    must(&format!(
-        "ip netns exec {receiver} sysctl -q -w net.ipv4.ip_forward=1"
-    ));
-    let up = net.start("up", "up", &["--up", "20mbit"]);
+    net.forward();
+    let up = net.up(&["--up", "20mbit"]);
     let queue = if cake { "cake" } else { "gateway" };
     let plan = &up.started["plan"];
     assert!(plan["queue"].get(queue).is_some(), "{plan}");
     transfers(&net);
     if cake {
-        let counted = must(&format!("tc -n {receiver} -s -j qdisc show dev {iface}"));
+        let counted = must(&format!(
+            "tc -n {} -s -j qdisc show dev {}",
+            net.receiver, net.iface
+        ));
         let counted: Value = serde_json::from_str(&counted).unwrap();
         let all = counted.as_array().unwrap();
         let cake = all.iter().find(|one| one["kind"] == "cake").expect("cake");

@@ -77,13 +77,10 @@ fn registered(net: &Net) -> Vec<String> {
 /// The numbers of devices and filters of daemons, and whether the interface has the qdisc that the
 /// datapath adds and removes.
 fn left(net: &Net, of: &str) -> (usize, usize, bool) {
-    let Net {
-        receiver, iface, ..
-    } = net;
+    let Net { receiver, .. } = net;
     let links = must(&format!("ip -n {receiver} -o link show"));
     let devices = ["awgate", "awtun", "ackwise"].map(|name| links.matches(name).count());
-    let qdiscs = must(&format!("tc -n {receiver} qdisc show dev {iface}"));
-    let qdisc = of == "attach" && qdiscs.contains("clsact");
+    let qdisc = of == "attach" && net.queues().contains("clsact");
     (devices.iter().sum(), net.programs(), qdisc)
 }
 

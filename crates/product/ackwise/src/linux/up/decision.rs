@@ -212,9 +212,8 @@ fn without_rate(facts: &Facts, plan: &mut Plan) {
     match (facts.queue.owner, plan.role) {
         (Owner::Somebody, role) => {
             plan.why.push(keep_reason(facts));
-            if role != Role::Inside {
-                plan.notes.extend(more_by_a_filter(facts));
-            }
+            plan.notes
+                .extend(get_filter(facts).filter(|_| role == Role::Router));
         }
         (_, Role::Inside) => {
             let uplink = facts.default_route.elsewhere.first();
@@ -245,26 +244,36 @@ fn keep_reason(facts: &Facts) -> String {
     format!("{queue} {handle} is set by {whose} and may shape, so it stays as it is")
 }
 
-/// What a filter in somebody's queue would bring beyond thinning before it, unless it has one. The
-/// figures are those of fq_codel and cake in docs/which-technique-wins.md.
-fn more_by_a_filter(facts: &Facts) -> Option<String> {
+/// How an uplink's queue that somebody has set, and that shapes without an ACK filter, gets one.
+fn get_filter(facts: &Facts) -> Option<String> {
+    const MORE: &str = "would bring more beside uploads on a thin uplink";
     let interface = &facts.interface;
-    let filter = facts.queue.root.as_ref().and_then(|root| root.ack_filter);
-    let how = match filter {
-        Some(CakeFilter::Filter | CakeFilter::Aggressive) => return None,
-        Some(CakeFilter::None) => format!(
-            "`tc qdisc change dev {interface} root cake ack-filter-aggressive` turns on that of \
-             this cake"
-        ),
-        None => format!(
-            "if this queue is removed (stop the service that set it, or run `tc qdisc del dev \
-             {interface} root`), `ackwise up {interface} --up RATE` sets one with a filter"
-        ),
-    };
-    Some(format!(
-        "an ACK filter in the queue would bring more on thin uplinks: of lines drawn at random, one \
-         in ten had less than 0.87 of the best download without it, and less than 0.95 with it; {how}"
-    ))
+    let root = facts.queue.root.as_ref()?;
+    match (root.kind.as_str(), root.ack_filter) {
+        ("cake", Some(CakeFilter::None)) if root.rate_bps.is_some() => Some(format!(
+            "an ACK filter in this cake {MORE}: `tc qdisc change dev {interface} root cake \
+             ack-filter-aggressive` turns it on until the queue is set again; whatever sets it can do \
+             that as well"
+        )),
+        ("hfsc" | "htb" | "tbf", _) => Some(format!(
+            "ackwise's own queue, which filters ACKs, {MORE}: remove this one ({}), and give \
+             `--up RATE`",
+            removal(facts)
+        )),
+        _ => None,
+    }
+}
+
+/// How somebody's queue is removed, and what goes with it.
+fn removal(facts: &Facts) -> String {
+    let interface = &facts.interface;
+    if facts.queue.sqm {
+        return "stop sqm-scripts, which ends their shaping of downloads as well".to_owned();
+    }
+    format!(
+        "stop the service that set it, or run `tc qdisc del dev {interface} root`; its options and \
+         classes are lost"
+    )
 }
 
 fn refuse_non_uplink(facts: &Facts, plan: &Plan) -> Refusal {
@@ -297,7 +306,6 @@ fn with_rate(
     rate: UplinkRate,
     plan: &mut Plan,
 ) -> Result<(), Refusal> {
-    let interface = &facts.interface;
     let rate_bps = rate.bps;
     if plan.role == Role::Inside {
         return Err(refuse_non_uplink(facts, plan));
@@ -306,13 +314,16 @@ fn with_rate(
         if uplink.queue.is_some() {
             return Err(Refusal::bad_input(
                 format!("--queue: {}", keep_reason(facts)),
-                format!("stop the service that set it, or run `tc qdisc del dev {interface} root`"),
+                removal(facts),
             ));
         }
         plan.why.push(keep_reason(facts));
-        let unused = "--up is not used: it is the rate of ackwise's own queue";
-        plan.leave_rate_unused(unused.to_owned());
-        plan.notes.extend(more_by_a_filter(facts));
+        plan.leave_rate_unused(format!(
+            "--up is not used: it is the rate of ackwise's own queue, and the present one stays; to \
+             change that, {}",
+            removal(facts)
+        ));
+        plan.notes.extend(get_filter(facts));
         return Ok(());
     }
     let gateway = Queue::Gateway {

@@ -346,50 +346,61 @@ fn somebody_s_shaper_is_left_alone() {
     assert!(decide(&sqm, &NOTHING).unwrap().why[1].contains("set by sqm-scripts"));
 }
 
-/// It is named what an ACK filter in the queue of somebody else would bring, unless there is one.
+/// A router is told how somebody's queue gets an ACK filter, if that queue shapes without one.
 #[test]
-fn what_more_a_filter_in_somebody_s_queue_would_bring() {
-    let more = |ack_filter: Option<CakeFilter>, uplink: &UplinkRequest| {
-        let kind = if ack_filter.is_some() { "cake" } else { "htb" };
+fn how_somebody_s_queue_gets_a_filter() {
+    let note = |kind: &str, ack_filter, rate_bps, change: fn(&mut Facts), uplink| {
         let mut facts = router();
         facts.queue = queue(kind, Owner::Somebody);
-        facts.queue.root.as_mut().unwrap().ack_filter = ack_filter;
-        let notes = decide(&facts, uplink).unwrap().notes;
-        let mut more = notes
+        let root = facts.queue.root.as_mut().unwrap();
+        (root.ack_filter, root.rate_bps) = (ack_filter, rate_bps);
+        change(&mut facts);
+        let notes = decide(&facts, &uplink).unwrap().notes;
+        let mut found = notes
             .into_iter()
-            .filter(|note| note.contains("ACK filter in the queue"));
-        let found = more.next();
-        assert_eq!(more.next(), None);
-        found
+            .filter(|note| note.contains("would bring more"));
+        (found.next(), found.next())
     };
+    let same = |_: &mut Facts| {};
+    let off = Some(CakeFilter::None);
+    let rate = Some(9_000_000);
     for uplink in [NOTHING, at(5_000_000)] {
-        let of_htb = more(None, &uplink).unwrap();
-        assert!(
-            of_htb.contains("tc qdisc del dev eth0 root")
-                && of_htb.contains("ackwise up eth0 --up"),
-            "{of_htb}"
+        let says = |(note, more): (Option<String>, Option<String>), part: &str| {
+            let note = note.expect("a note");
+            assert!(more.is_none() && note.contains(part), "{note}");
+        };
+        for kind in ["hfsc", "htb", "tbf"] {
+            says(
+                note(kind, None, None, same, uplink),
+                "tc qdisc del dev eth0 root",
+            );
+        }
+        let command = "tc qdisc change dev eth0 root cake ack-filter-aggressive";
+        says(note("cake", off, rate, same, uplink), command);
+        let by_sqm = |facts: &mut Facts| facts.queue.sqm = true;
+        says(
+            note("htb", None, None, by_sqm, uplink),
+            "shaping of downloads",
         );
-        let of_cake = more(Some(CakeFilter::None), &uplink).unwrap();
-        assert!(
-            of_cake.contains("tc qdisc change dev eth0 root cake ack-filter-aggressive"),
-            "{of_cake}"
-        );
+        let nothing = (None, None);
         for filter in [CakeFilter::Filter, CakeFilter::Aggressive] {
-            assert_eq!(more(Some(filter), &uplink), None);
+            assert_eq!(note("cake", Some(filter), rate, same, uplink), nothing);
+        }
+        // What does not shape here has no queue to filter.
+        assert_eq!(note("cake", off, None, same, uplink), nothing);
+        for kind in ["cake_mq", "mq", "netem", "prio"] {
+            assert_eq!(note(kind, None, None, same, uplink), nothing, "{kind}");
         }
     }
-    // Behind the router's other interface no upload waits.
-    let mut inside = router();
-    inside.default_route = DefaultRoute {
-        elsewhere: vec!["wan0".to_owned()],
-        ..DefaultRoute::default()
+    let receives = |facts: &mut Facts| facts.forwards = host().forwards;
+    assert_eq!(note("htb", None, None, receives, NOTHING), (None, None));
+    let inside = |facts: &mut Facts| {
+        facts.default_route = DefaultRoute {
+            elsewhere: vec!["wan0".to_owned()],
+            ..DefaultRoute::default()
+        };
     };
-    inside.queue = queue("htb", Owner::Somebody);
-    let notes = decide(&inside, &NOTHING).unwrap().notes;
-    assert!(
-        !notes.iter().any(|note| note.contains("ACK filter")),
-        "{notes:?}"
-    );
+    assert_eq!(note("htb", None, None, inside, NOTHING), (None, None));
 }
 
 #[test]
