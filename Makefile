@@ -198,11 +198,11 @@ bench: build ## cost per packet, and the ratios that `adaptive` must reach (root
 	scripts/bench-rate $(LAB) --seeds 2
 	scripts/bench-device $(LAB)
 	scripts/bench-slow $(LAB)
-	REPORT=$(REPORT) scripts/bench $(LAB)
 	scripts/bench-sim $(LAB)
 	scripts/bench-analyze $(ACKWISE)
 	$(MAKE) python
 	scripts/bench-sweep
+	REPORT=$(REPORT) scripts/bench $(LAB)
 
 test-kernels: setup ## boot every minor version of Linux that Debian has, those of aarch64, armv7 and s390x too, and run ackwise there: docs/kernels.md (QEMU without KVM; a quarter of an hour on two cores, and the builds for the other machines)
 	$(NICE) scripts/test-kernels --self-test
