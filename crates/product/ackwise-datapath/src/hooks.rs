@@ -20,7 +20,7 @@ use crate::{Error, Options, Position, sys};
 /// The MTU, in bytes, of the device through which a sender's ACKs come back.
 const TAP_MTU: u32 = 1500;
 
-/// The programs that are attached to an interface.
+/// The programs that are attached to the interface itself.
 pub(crate) const PROGRAMS: [&str; 2] = [ACKS, DATA];
 
 /// The attached programs.

@@ -12,6 +12,8 @@ use super::facts::{Facts, Owner};
 /// 470,000 packets a second on a core (decision 16); this rate is 17,000 full packets a second, or
 /// 380,000 of 66 bytes, so that it never fills a core.
 pub const GATEWAY_MAX_BPS: u64 = 200_000_000;
+/// Where an ACK filter helps beside thinning (docs/which-technique-wins.md).
+const BRINGS_MORE: &str = "would bring more beside uploads on a thin uplink";
 /// From this speed on a receiver aggregates (GRO), and sends few ACKs anyway.
 const FAST_MBPS: u32 = 1_000;
 
@@ -212,8 +214,10 @@ fn without_rate(facts: &Facts, plan: &mut Plan) {
     match (facts.queue.owner, plan.role) {
         (Owner::Somebody, role) => {
             plan.why.push(keep_reason(facts));
-            plan.notes
-                .extend(get_filter(facts).filter(|_| role == Role::Router));
+            if role == Role::Router {
+                let note = turn_filter_on(facts).or_else(|| remove_shaper(facts));
+                plan.notes.extend(note);
+            }
         }
         (_, Role::Inside) => {
             let uplink = facts.default_route.elsewhere.first();
@@ -244,24 +248,31 @@ fn keep_reason(facts: &Facts) -> String {
     format!("{queue} {handle} is set by {whose} and may shape, so it stays as it is")
 }
 
-/// How an uplink's queue that somebody has set, and that shapes without an ACK filter, gets one.
-fn get_filter(facts: &Facts) -> Option<String> {
-    const MORE: &str = "would bring more beside uploads on a thin uplink";
+/// How somebody's cake that shapes without an ACK filter gets one.
+fn turn_filter_on(facts: &Facts) -> Option<String> {
     let interface = &facts.interface;
     let root = facts.queue.root.as_ref()?;
-    match (root.kind.as_str(), root.ack_filter) {
-        ("cake", Some(CakeFilter::None)) if root.rate_bps.is_some() => Some(format!(
-            "an ACK filter in this cake {MORE}: `tc qdisc change dev {interface} root cake \
+    let shapes_without = root.ack_filter == Some(CakeFilter::None) && root.rate_bps.is_some();
+    shapes_without.then(|| {
+        format!(
+            "an ACK filter in this cake {BRINGS_MORE}: `tc qdisc change dev {interface} root cake \
              ack-filter-aggressive` turns it on until the queue is set again; whatever sets it can do \
              that as well"
-        )),
-        ("hfsc" | "htb" | "tbf", _) => Some(format!(
-            "ackwise's own queue, which filters ACKs, {MORE}: remove this one ({}), and give \
+        )
+    })
+}
+
+/// How a queue with an ACK filter takes the place of somebody's shaper that can have none.
+fn remove_shaper(facts: &Facts) -> Option<String> {
+    let root = facts.queue.root.as_ref()?;
+    let has_none = ["hfsc", "htb", "tbf"].contains(&root.kind.as_str());
+    has_none.then(|| {
+        format!(
+            "ackwise's own queue, which filters ACKs, {BRINGS_MORE}: remove this one ({}), and give \
              `--up RATE`",
             removal(facts)
-        )),
-        _ => None,
-    }
+        )
+    })
 }
 
 /// How somebody's queue is removed, and what goes with it.
@@ -319,11 +330,11 @@ fn with_rate(
         }
         plan.why.push(keep_reason(facts));
         plan.leave_rate_unused(format!(
-            "--up is not used: it is the rate of ackwise's own queue, and the present one stays; to \
-             change that, {}",
+            "--up is not used: it is the rate of ackwise's own queue, which filters ACKs, and the \
+             present one stays; to change that, {}",
             removal(facts)
         ));
-        plan.notes.extend(get_filter(facts));
+        plan.notes.extend(turn_filter_on(facts));
         return Ok(());
     }
     let gateway = Queue::Gateway {

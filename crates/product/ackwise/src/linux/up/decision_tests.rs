@@ -346,61 +346,71 @@ fn somebody_s_shaper_is_left_alone() {
     assert!(decide(&sqm, &NOTHING).unwrap().why[1].contains("set by sqm-scripts"));
 }
 
-/// A router is told how somebody's queue gets an ACK filter, if that queue shapes without one.
+/// How many notes contain this text, for facts with somebody's queue.
+fn notes_with(text: &str, facts: Facts, root: Root, uplink: &UplinkRequest) -> usize {
+    let mut facts = facts;
+    facts.queue.owner = Owner::Somebody;
+    facts.queue.root = Some(root);
+    let notes = decide(&facts, uplink).unwrap().notes;
+    notes.iter().filter(|note| note.contains(text)).count()
+}
+
+/// A router is told how to turn on the filter of somebody's cake, if it shapes without one.
 #[test]
-fn how_somebody_s_queue_gets_a_filter() {
-    let note = |kind: &str, ack_filter, rate_bps, change: fn(&mut Facts), uplink| {
-        let mut facts = router();
-        facts.queue = queue(kind, Owner::Somebody);
-        let root = facts.queue.root.as_mut().unwrap();
-        (root.ack_filter, root.rate_bps) = (ack_filter, rate_bps);
-        change(&mut facts);
-        let notes = decide(&facts, &uplink).unwrap().notes;
-        let mut found = notes
-            .into_iter()
-            .filter(|note| note.contains("would bring more"));
-        (found.next(), found.next())
+fn somebody_s_cake_can_filter() {
+    let cake = |ack_filter, rate_bps| Root {
+        ack_filter: Some(ack_filter),
+        rate_bps,
+        ..queue("cake", Owner::Somebody).root.unwrap()
     };
-    let same = |_: &mut Facts| {};
-    let off = Some(CakeFilter::None);
     let rate = Some(9_000_000);
+    let command = "tc qdisc change dev eth0 root cake ack-filter-aggressive";
     for uplink in [NOTHING, at(5_000_000)] {
-        let says = |(note, more): (Option<String>, Option<String>), part: &str| {
-            let note = note.expect("a note");
-            assert!(more.is_none() && note.contains(part), "{note}");
-        };
-        for kind in ["hfsc", "htb", "tbf"] {
-            says(
-                note(kind, None, None, same, uplink),
-                "tc qdisc del dev eth0 root",
-            );
-        }
-        let command = "tc qdisc change dev eth0 root cake ack-filter-aggressive";
-        says(note("cake", off, rate, same, uplink), command);
-        let by_sqm = |facts: &mut Facts| facts.queue.sqm = true;
-        says(
-            note("htb", None, None, by_sqm, uplink),
-            "shaping of downloads",
-        );
-        let nothing = (None, None);
-        for filter in [CakeFilter::Filter, CakeFilter::Aggressive] {
-            assert_eq!(note("cake", Some(filter), rate, same, uplink), nothing);
-        }
-        // What does not shape here has no queue to filter.
-        assert_eq!(note("cake", off, None, same, uplink), nothing);
-        for kind in ["cake_mq", "mq", "netem", "prio"] {
-            assert_eq!(note(kind, None, None, same, uplink), nothing, "{kind}");
+        for (root, told) in [
+            (cake(CakeFilter::None, rate), 1),
+            (cake(CakeFilter::Filter, rate), 0),
+            (cake(CakeFilter::Aggressive, rate), 0),
+            // Packets do not wait here.
+            (cake(CakeFilter::None, None), 0),
+        ] {
+            assert_eq!(notes_with(command, router(), root, &uplink), told);
         }
     }
-    let receives = |facts: &mut Facts| facts.forwards = host().forwards;
-    assert_eq!(note("htb", None, None, receives, NOTHING), (None, None));
-    let inside = |facts: &mut Facts| {
-        facts.default_route = DefaultRoute {
-            elsewhere: vec!["wan0".to_owned()],
-            ..DefaultRoute::default()
-        };
+}
+
+/// A router is told once how ackwise's queue takes the place of a shaper without an ACK filter.
+#[test]
+fn somebody_s_shaper_can_be_removed() {
+    let root = |kind| queue(kind, Owner::Somebody).root.unwrap();
+    let filters = "ackwise's own queue, which filters ACKs";
+    for uplink in [NOTHING, at(5_000_000)] {
+        for kind in ["hfsc", "htb", "tbf"] {
+            for told in [filters, "tc qdisc del dev eth0 root"] {
+                assert_eq!(notes_with(told, router(), root(kind), &uplink), 1, "{kind}");
+            }
+            let mut sqm = router();
+            sqm.queue.sqm = true;
+            assert_eq!(
+                notes_with("shaping of downloads", sqm, root(kind), &uplink),
+                1
+            );
+        }
+    }
+    for kind in ["cake_mq", "mq", "netem", "prio"] {
+        assert_eq!(
+            notes_with(filters, router(), root(kind), &NOTHING),
+            0,
+            "{kind}"
+        );
+    }
+    let mut inside = router();
+    inside.default_route = DefaultRoute {
+        elsewhere: vec!["wan0".to_owned()],
+        ..DefaultRoute::default()
     };
-    assert_eq!(note("htb", None, None, inside, NOTHING), (None, None));
+    for elsewhere in [host(), inside] {
+        assert_eq!(notes_with(filters, elsewhere, root("htb"), &NOTHING), 0);
+    }
 }
 
 #[test]
